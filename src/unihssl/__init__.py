@@ -1,0 +1,36 @@
+"""Heterogeneous semi-supervised learning: labels from one domain, images from another, one model for both.
+
+>>> import unihssl
+>>> model = unihssl.fit("scanner_a", "scanner_b", out="runs/first")
+>>> model.predict("new_scans")
+>>> unihssl.load("runs/first").predict_proba("new_scans")
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unihssl.api import evaluate, fit
+    from unihssl.errors import UserError
+    from unihssl.evaluation.model import Model
+    from unihssl.evaluation.model import load_model as load
+
+__version__ = "0.1.0"
+__all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load"]
+
+_HOME = {
+    "Model": ("unihssl.evaluation.model", "Model"),
+    "UserError": ("unihssl.errors", "UserError"),
+    "evaluate": ("unihssl.api", "evaluate"),
+    "fit": ("unihssl.api", "fit"),
+    "load": ("unihssl.evaluation.model", "load_model"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `import unihssl` and the command line's help must not wait for torch."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'unihssl' has no attribute '{name}'")
+    from importlib import import_module
+
+    module, attribute = _HOME[name]
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,183 @@
+"""One call from two domains to a trained, measured model: what `unihssl train` and `evaluate` run."""
+
+import dataclasses
+import tempfile
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from unihssl import methods
+from unihssl.config import Settings, parse
+from unihssl.data.batches import seed_for
+from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
+from unihssl.data.sources import Domain, test_domain
+from unihssl.data.store import fill_store
+from unihssl.data.views import Views
+from unihssl.errors import UserError
+from unihssl.evaluation.metrics import PARTS, score
+from unihssl.evaluation.model import Model, Predictions, load_model
+from unihssl.files import read_json, write_json
+from unihssl.methods.base import Method, Task
+from unihssl.models.backbones import RECIPES, Architecture, EncoderFactory
+from unihssl.training.display import Display
+from unihssl.training.loop import Trainer
+from unihssl.training.run_directory import FREE_TO_CHANGE, RunDirectory, fingerprint, read_config
+from unihssl.training.setup import make_fabric
+
+
+def fit(
+    labeled: Any,
+    unlabeled: Any,
+    out: str | Path | None = None,
+    *,
+    resume: bool = False,
+    verbose: bool = False,
+    **knobs: Any,
+) -> Model:
+    """Train on a labeled and an unlabeled domain and measure the model on both.
+
+    A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the
+    unlabeled one, whose labels, if any, only serve to measure. `x` holds images (N, H, W[, 3]) or feature vectors
+    (N, D). Without `out` the run directory is a temporary one. `knobs` are settings by name, such as `method`,
+    `backbone`, `weights`, `seed`, `epochs`, `lr`. The test results are in the returned model's `result`.
+    """
+    folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
+    with folder as path, Display(quiet=not verbose) as display:
+        return train(Path(path), labeled, unlabeled, knobs, resume=resume, display=display)
+
+
+def train(
+    out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, resume: bool, display: Display
+) -> Model:
+    """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded."""
+    directory = RunDirectory(out, resume=resume)
+    if directory.config.exists():
+        knobs = _resumed_knobs(directory, knobs)
+        labeled, unlabeled = labeled or knobs["labeled"], unlabeled or knobs["unlabeled"]
+        if directory.finished:
+            display.note(f"{out}: this run has finished already")
+            return load_model(out)
+    settings, _ = resolve(knobs)
+    source, target = read_domains(labeled, unlabeled, settings)
+    if vector_size(source):
+        knobs = {"backbone": "mlp"} | knobs
+    settings, params = resolve(knobs | {"labeled": source.name, "unlabeled": target.name})
+    with torch.random.fork_rng():
+        torch.manual_seed(seed_for(settings.seed))
+        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
+        network = methods.get(settings.method).build_network(encoders, len(source.classes), params)
+        pair = load_pair(source, target, settings, encoders.architecture.side, _decoding(display))
+        model = _train(directory, pair, network, encoders.architecture, settings, params, display)
+    model.save(out)
+    model.result = score({role: _predict_test(model, pair, role) for role in PARTS}, model.rule)
+    write_json(out / "result.json", model.result)
+    (out / "checkpoint.pt").unlink(missing_ok=True)
+    return model
+
+
+def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None) -> dict[str, Any]:
+    """Score a trained model on its own held-out images, or on all labeled images of the sources given."""
+    model = load_model(run)
+    settings, _ = resolve(read_config(run))
+    given = {"labeled": labeled, "unlabeled": unlabeled}
+    held_out = read_json(run / "split.json") if labeled is None and unlabeled is None else {}
+    parts = {}
+    for role, source in given.items():
+        if held_out and held_out[role]["test"]:
+            domain = _held_out(held_out[role], role, model, settings)
+        elif source is not None:
+            domain = test_domain(source, tuple(model.classes_.tolist()), settings)
+        else:
+            continue
+        domain, store = fill_store(domain, model.stored_size)
+        rows = np.flatnonzero(domain.known)
+        parts[role] = model.predict_store(store, rows), domain.labels[rows]
+    if not parts:
+        raise UserError(
+            f"{run}: this run held out no labeled test images; give some with --labeled or --unlabeled"
+        )
+    return score(parts, model.rule)
+
+
+def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
+    """Settings and method params: defaults, then the backbone's recipe, then what was asked for."""
+    method = methods.get(str(knobs.get("method", Settings.method)))
+    recipe = RECIPES.get(str(knobs.get("backbone", Settings.backbone)), {})
+    settings, params = parse(recipe | knobs, (Settings, method.Params))
+    return settings, params
+
+
+def _train(
+    directory: RunDirectory,
+    pair: DomainPair,
+    network: torch.nn.Module,
+    architecture: Architecture,
+    settings: Settings,
+    params: Any,
+    display: Display,
+) -> Model:
+    parts = {role: (part.domain, part.split) for role, part in pair.parts.items()}
+    directory.write_config(settings, params)
+    directory.write_split(parts)
+    directory.write_environment()
+    fabric = make_fabric(settings)
+    fabric.launch()
+    views = Views(architecture.side, architecture.mean, architecture.std, settings.weak_view, settings.flip)
+    data = pair.training_data(views, settings, fabric.device)
+    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
+    method: Method = methods.get(settings.method)(network, params, task, settings)
+    if fabric.device.type == "cuda":
+        method.to(memory_format=torch.channels_last)
+    for part in pair.parts.values():
+        for note in part.domain.notes:
+            display.note(f"note: {note}")
+    display.note(
+        f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples, "
+        f"{settings.method} on {architecture.name}, {fabric.device}"
+    )
+    mark = fingerprint(settings, params, parts)
+    Trainer(fabric, method, data, settings, directory.folder, mark, pair.truth, display).fit()
+    return Model(settings.method, params, method.network, architecture, pair.classes, pair.size, fabric.device)
+
+
+def _resumed_knobs(directory: RunDirectory, knobs: dict[str, Any]) -> dict[str, Any]:
+    """The run's own settings; those given again must agree unless they do not change what is learnt."""
+    stored = read_config(directory.folder)
+    merged = stored | knobs
+    then, now = (dataclasses.asdict(s) | dataclasses.asdict(p) for s, p in (resolve(stored), resolve(merged)))
+    changed = [
+        f"{k} was {then.get(k)}, now {v}" for k, v in now.items() if k not in FREE_TO_CHANGE and then.get(k) != v
+    ]
+    if changed:
+        raise UserError(f"{directory.folder}: a resumed run keeps its settings, but {'; '.join(changed)}")
+    return merged
+
+
+def _predict_test(model: Model, pair: DomainPair, role: str) -> tuple[Predictions, np.ndarray]:
+    part = pair.parts[role]
+    return model.predict_store(part.store, part.split.test), part.domain.labels[part.split.test]
+
+
+def _held_out(record: dict[str, Any], role: str, model: Model, settings: Settings) -> Domain:
+    source = record["source"]
+    if not Path(source).exists():
+        raise UserError(f"{source}: the {role} data of this run is not there; give test images with --{role}")
+    domain = test_domain(source, tuple(model.classes_.tolist()), settings)
+    wanted = set(record["test"])
+    return domain.keep(np.array([i for i, name in enumerate(domain.names) if name in wanted], dtype=np.int64))
+
+
+def _decoding(display: Display) -> Callable[[str], Callable[[int, int], None]]:
+    def start(name: str) -> Callable[[int, int], None]:
+        def told(done: int, total: int) -> None:
+            if done == 1:
+                display.start(name, total)
+            display.step(done)
+
+        return told
+
+    return start

@@ -1,0 +1,156 @@
+"""Every knob of a run that is not a method's own: its name, type, default, range and help, said once.
+
+Methods declare their knobs the same way, in a dataclass of their own. The command line, YAML files and
+documentation all read these fields; `parse` is the one way values from outside become settings.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from unihssl.errors import UserError
+
+
+def knob(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
+    """A dataclass field with its documentation and its inclusive range."""
+    return field(default=default, metadata={"help": help, "low": low, "high": high})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every run has, whatever its method. Defaults are the paper's where it states one."""
+
+    method: str = knob("unihssl", "Name of the training method.")
+    backbone: str = knob("resnet50", "A timm model name, or `small_cnn` (tiny images), or `mlp` (vectors).")
+    weights: str = knob("pretrained", "`pretrained` (timm's hub), `none`, or a weights file.")
+    seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)
+
+    labeled: str = knob("", "Source of the labeled domain: folder of class folders, CSV or .npz.")
+    unlabeled: str = knob("", "Source of the unlabeled domain: folder, CSV, .npz or .npy.")
+    unlabeled_layout: Literal["auto", "classes", "flat"] = knob(
+        "auto", "Do the unlabeled folder's sub-folders name classes? `auto` looks; `flat` ignores them."
+    )
+    match_classes: Literal["same", "labeled"] = knob(
+        "same", "Must both domains hold the same classes, or may the unlabeled one lack some (`labeled`)?"
+    )
+    path_column: str = knob("path", "CSV column with the image path, relative to the CSV.")
+    label_column: str = knob("label", "CSV column with the class name; empty in unlabeled rows.")
+    group_by: str = knob("", "CSV column whose groups (patient, lesion) never straddle the split.")
+    test_fraction: float = knob(0.1, "Share of each domain held out for testing.", low=0, high=0.9)
+    split: Literal["stratified", "random"] = knob("stratified", "How test images are drawn in each domain.")
+    label_shift: float = knob(
+        1.0,
+        "Thin the unlabeled training classes geometrically, the last to 1/label_shift (needs truth).",
+        low=1,
+    )
+    image_size: int = knob(0, "Side of the stored square images; 0 chooses by backbone.", low=0, high=2048)
+    weak_view: Literal["crop", "translate", "resized_crop"] = knob(
+        "crop", "Training view: random crop, shift by up to 12.5%, or random resized crop."
+    )
+    flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
+
+    epochs: int = knob(100, "Epochs of the main training stage.", low=0)
+    max_steps: int = knob(0, "Cap on the steps of each stage; 0 means none.", low=0)
+    epoch_length: Literal["max", "min", "unlabeled"] = knob(
+        "max", "An epoch passes once over the larger domain, the smaller, or the unlabeled one."
+    )
+    batch_size: int = knob(32, "Samples of each domain in a step.", low=2)
+    lr: float = knob(5e-4, "Learning rate.", low=0)
+    head_lr: float = knob(1.0, "Multiplies the learning rate of layers that are not in the backbone.", low=0)
+    momentum: float = knob(0.9, "Nesterov momentum of SGD.", low=0, high=0.9999)
+    weight_decay: float = knob(1e-3, "L2 regularisation.", low=0)
+    decay_bias_and_norm: bool = knob(True, "Apply weight decay to biases and normalisation layers too.")
+    schedule: Literal["cosine", "constant"] = knob("cosine", "Learning-rate schedule of the main stage.")
+    cosine_horizon: float = knob(1.0, "Length of the cosine in units of the stage; above 1 ends before 0.", low=1)
+    progress_by: Literal["iteration", "epoch"] = knob(
+        "iteration", "What moves the schedule and the mixup ramp forward."
+    )
+
+    device: Literal["auto", "cpu", "cuda"] = knob("auto", "Where to train.")
+    devices: int = knob(1, "Number of GPUs (or CPU processes).", low=1)
+    precision: Literal["auto", "bf16", "fp32"] = knob("auto", "`auto` is bf16 autocast on a GPU, else fp32.")
+    log_every: int = knob(50, "Steps between two lines of the log.", low=1)
+    checkpoint_seconds: float = knob(
+        30.0, "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.", low=0
+    )
+    tensorboard: bool = knob(True, "Write TensorBoard events beside metrics.jsonl.")
+
+
+def knob_fields(*classes: type) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
+    """Name -> (field, resolved type) over the given dataclasses."""
+    found: dict[str, tuple[dataclasses.Field[Any], Any]] = {}
+    for cls in classes:
+        hints = typing.get_type_hints(cls)
+        found |= {f.name: (f, hints[f.name]) for f in dataclasses.fields(cls)}
+    return found
+
+
+def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]:
+    """Build one instance of each dataclass from a flat mapping; names and values are checked."""
+    fields = knob_fields(*classes)
+    for name in values:
+        if name not in fields:
+            near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
+            hint = f"did you mean '{near[0]}'?" if near else f"the knobs are: {', '.join(sorted(fields))}"
+            raise UserError(f"unknown setting '{name}': {hint}")
+    clean = {name: _convert(name, value, *fields[name]) for name, value in values.items()}
+    return tuple(
+        cls(**{f.name: clean[f.name] for f in dataclasses.fields(cls) if f.name in clean}) for cls in classes
+    )
+
+
+def _convert(name: str, value: Any, spec: dataclasses.Field[Any], kind: Any) -> Any:
+    if typing.get_origin(kind) is Literal:
+        return _choice(name, value, typing.get_args(kind))
+    try:
+        converted = _CONVERTERS[kind](value)
+    except (ValueError, TypeError):
+        raise UserError(f"{name} must be {_KIND_NAMES[kind]}, got {value!r}") from None
+    low, high = spec.metadata.get("low"), spec.metadata.get("high")
+    if (low is not None and converted < low) or (high is not None and converted > high):
+        bounds = f"between {low:g} and {high:g}" if None not in (low, high) else ""
+        bounds = bounds or (f"at least {low:g}" if low is not None else f"at most {high:g}")
+        nearest = low if low is not None and converted < low else high
+        raise UserError(f"{name} must be {bounds}, got {converted:g}; the nearest valid value is {nearest:g}")
+    return converted
+
+
+def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
+    if value in choices:
+        return str(value)
+    near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.3)
+    hint = f" (nearest: {near[0]})" if near else ""
+    raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}")
+
+
+def _to_int(value: Any) -> int:
+    number = _to_float(value)
+    if number != int(number):
+        raise ValueError
+    return int(number)
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, bool):
+        raise TypeError
+    number = float(value)
+    if number != number or number in (float("inf"), float("-inf")):
+        raise ValueError
+    return number
+
+
+def _to_bool(value: Any) -> bool:
+    text = str(value).lower()
+    if text in ("true", "yes", "on", "1"):
+        return True
+    if text in ("false", "no", "off", "0"):
+        return False
+    raise ValueError
+
+
+_CONVERTERS: Mapping[Any, Any] = types.MappingProxyType({int: _to_int, float: _to_float, bool: _to_bool, str: str})
+_KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}

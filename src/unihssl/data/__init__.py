@@ -1,0 +1,1 @@
+"""From folders, CSV files and arrays to batches on the device."""

@@ -1,0 +1,42 @@
+"""Opening one image file, whatever its format, as upright 8-bit RGB."""
+
+import struct
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageOps
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
+
+# What Pillow raises for files that are not, or not wholly, images.
+UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+
+
+def open_rgb(path: Path) -> Image.Image:
+    """Decode to RGB: EXIF rotation applied, transparency laid on white, 16-bit and float grey scaled to 8."""
+    with Image.open(path) as image:
+        upright = ImageOps.exif_transpose(image)
+        if upright.mode.startswith(("I", "F")):
+            return _eight_bit(upright).convert("RGB")
+        if upright.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in upright.info:
+            layer = upright.convert("RGBA")
+            return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
+        return upright.convert("RGB")
+
+
+def _eight_bit(image: Image.Image) -> Image.Image:
+    """Pillow clips deep greys at 255 when asked for 8 bits; scale by the range of the format instead."""
+    pixels = np.asarray(image)
+    if image.mode == "F":
+        scale = 255.0 if pixels.size and float(pixels.max()) <= 1.0 else 1.0
+    else:
+        scale = 255.0 / 65535.0 if (pixels.size and int(pixels.max()) > 255) or "16" in image.mode else 1.0
+    return Image.fromarray(np.clip(np.rint(pixels * scale), 0, 255).astype(np.uint8))
+
+
+def load_square(path: Path, height: int, width: int) -> np.ndarray:
+    """Decode and resize to (height, width, 3) uint8; the aspect ratio is not kept, as in the paper's field."""
+    image = open_rgb(path)
+    if image.size != (width, height):
+        image = image.resize((width, height), Image.Resampling.BILINEAR)
+    return np.asarray(image)

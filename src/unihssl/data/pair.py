@@ -1,0 +1,104 @@
+"""Both domains together: read, decoded, split."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unihssl.config import Settings
+from unihssl.data.batches import PairedData, TrainingDomain, seed_for
+from unihssl.data.readers import Label
+from unihssl.data.sources import Domain, labeled_domain, unlabeled_domain
+from unihssl.data.split import Split, split_domain, thin_classes
+from unihssl.data.store import Store, fill_store, stored_size
+from unihssl.data.views import Views
+from unihssl.errors import UserError
+
+
+@dataclass(frozen=True)
+class Part:
+    """One domain, decoded, with its split."""
+
+    domain: Domain
+    store: Store
+    split: Split
+
+
+@dataclass(frozen=True)
+class DomainPair:
+    """All the data of a run."""
+
+    labeled: Part
+    unlabeled: Part
+    size: tuple[int, int]
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        return self.labeled.domain.classes
+
+    @property
+    def parts(self) -> dict[str, Part]:
+        return {"labeled": self.labeled, "unlabeled": self.unlabeled}
+
+    @property
+    def truth(self) -> Tensor:
+        """The unlabeled training samples' classes (-1 where unknown): for the log alone."""
+        return torch.from_numpy(self.unlabeled.domain.labels[self.unlabeled.split.train])
+
+    def training_data(self, views: Views, settings: Settings, device: torch.device) -> PairedData:
+        """The training parts on the device. The unlabeled one gets no labels, so that none can be used."""
+        labels = torch.from_numpy(self.labeled.domain.labels)
+
+        def training(part: Part, stream: int, labels: Tensor | None) -> TrainingDomain:
+            seed = seed_for(settings.seed, stream)
+            store = part.store.to(device)
+            return TrainingDomain(store, part.split.train, views, settings.batch_size, seed, labels)
+
+        return PairedData(training(self.labeled, 1, labels), training(self.unlabeled, 2, None), settings.seed)
+
+
+def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Domain, Domain]:
+    """Name both domains' samples and match their classes; nothing is decoded yet."""
+    source = labeled_domain(labeled, settings)
+    target = unlabeled_domain(unlabeled, source.classes, settings)
+    if isinstance(labeled, str) and labeled == unlabeled:
+        raise UserError(
+            f"{labeled}: given as the labeled and as the unlabeled domain; its test images would train"
+        )
+    lengths = [vector_size(source), vector_size(target)]
+    if lengths[0] != lengths[1]:
+        kinds = [f"vectors of length {n}" if n else "images" for n in lengths]
+        raise UserError(f"the domains do not fit together: {kinds[0]} (labeled) and {kinds[1]} (unlabeled)")
+    return source, target
+
+
+def vector_size(domain: Domain) -> int:
+    """Length of the domain's feature vectors; 0 if its samples are images."""
+    vectors = isinstance(domain.items, np.ndarray) and domain.items.ndim == 2
+    return int(domain.items.shape[1]) if vectors else 0  # type: ignore[union-attr]
+
+
+def load_pair(
+    source: Domain,
+    target: Domain,
+    settings: Settings,
+    model_side: int | None,
+    progress: Callable[[str], Callable[[int, int], None]],
+) -> DomainPair:
+    """Decode both domains once and split each; `progress(name)` gives the function told of (done, total)."""
+    size = (0, 0) if vector_size(source) else stored_size((source, target), settings.image_size, model_side)
+
+    def load(domain: Domain, role: str) -> Part:
+        readable, store = fill_store(domain, size, progress(f"decoding {role}"))
+        stratified = settings.split == "stratified"
+        return Part(readable, store, split_domain(readable, settings.test_fraction, settings.seed, stratified))
+
+    labeled, unlabeled = load(source, "labeled"), load(target, "unlabeled")
+    if settings.label_shift > 1:
+        split = unlabeled.split
+        thinned = thin_classes(split.train, unlabeled.domain.labels, settings.label_shift, settings.seed)
+        unlabeled = Part(unlabeled.domain, unlabeled.store, Split(thinned, split.test))
+    return DomainPair(labeled, unlabeled, size)

@@ -1,0 +1,79 @@
+"""Which samples train and which test: drawn per domain, by class, from the run's seed alone."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.model_selection import StratifiedGroupKFold
+
+from unihssl.data.sources import Domain
+from unihssl.errors import UserError
+
+
+@dataclass(frozen=True)
+class Split:
+    """Row numbers of one domain's training and test samples, each sorted."""
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+def split_domain(domain: Domain, fraction: float, seed: int, stratified: bool = True) -> Split:
+    """Hold out `fraction` of the samples whose class is known; the rest, and all unknown ones, train.
+
+    int((1 - fraction) * N) samples train, as in the paper's field. Written here because scikit-learn's
+    stratified split refuses classes of one sample and test sets smaller than the number of classes.
+    """
+    known = np.flatnonzero(domain.known)
+    rng = np.random.default_rng(seed)
+    if domain.groups is not None and fraction > 0 and len(known):
+        test = known[_grouped(domain.labels[known], domain.groups[known], fraction, seed)]
+    else:
+        count = len(known) - int((1 - fraction) * len(known) + 1e-9)
+        strata = domain.labels[known] if stratified else np.zeros(len(known), dtype=np.int64)
+        test = known[_stratified(strata, count, rng)]
+    train = np.setdiff1d(np.arange(len(domain)), test)
+    if len(train) < 2:
+        raise UserError(f"{domain.name}: {len(train)} training images are left after the split; 2 are needed")
+    return Split(train, np.sort(test))
+
+
+def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
+    """Synthetic label shift: keep a share of each class that falls geometrically from 1 to 1/ratio."""
+    if (labels[train] < 0).any():
+        raise UserError("label_shift needs the class of every unlabeled training image; some are unknown")
+    rng = np.random.default_rng(seed)
+    classes = np.unique(labels[train])
+    kept = []
+    for rank, label in enumerate(classes):
+        rows = rng.permutation(train[labels[train] == label])
+        share = ratio ** (-rank / max(len(classes) - 1, 1))
+        kept.append(rows[: max(1, round(share * len(rows)))])
+    return np.sort(np.concatenate(kept))
+
+
+def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """`count` positions, shared among the strata by size (largest remainder); no stratum is emptied."""
+    if count == 0:
+        return np.empty(0, dtype=np.int64)
+    _, membership, sizes = np.unique(strata, return_inverse=True, return_counts=True)
+    exact = sizes * count / len(strata)
+    quota = np.minimum(np.floor(exact).astype(int), sizes - 1)
+    order = np.lexsort((rng.random(len(sizes)), quota - exact))  # ties between classes fall by lot
+    for stratum in np.resize(order, count * len(sizes)):
+        if quota.sum() == count or (quota >= sizes - 1).all():
+            break
+        quota[stratum] += quota[stratum] < sizes[stratum] - 1
+    return np.concatenate(
+        [rng.permutation(np.flatnonzero(membership == s))[:n] for s, n in enumerate(quota)]
+    ).astype(np.int64)
+
+
+def _grouped(labels: np.ndarray, groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
+    folds = max(2, round(1 / fraction))
+    if len(np.unique(groups)) < folds:
+        raise UserError(
+            f"a test share of {fraction:g} needs {folds} groups or more, found {len(np.unique(groups))}"
+        )
+    splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
+    _, test = next(splitter.split(np.zeros(len(labels)), labels, groups))
+    return np.asarray(test)

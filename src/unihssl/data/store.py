@@ -1,0 +1,147 @@
+"""Every image decoded once into one uint8 array (feature vectors: one float32 array)."""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image, UnidentifiedImageError
+from torch import Tensor
+
+from unihssl.data.images import UNREADABLE, load_square
+from unihssl.data.readers import some
+from unihssl.data.sources import Domain
+from unihssl.errors import UserError
+
+SMALL = 64  # images up to this side are kept at their own size, if all share one
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Store:
+    """All samples of a domain: images (N, H, W, 3) uint8, or vectors (N, D) float32."""
+
+    samples: Tensor
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def to(self, device: torch.device) -> "Store":
+        return Store(self.samples.to(device))
+
+    def take(self, rows: Tensor) -> Tensor:
+        return self.samples[rows]
+
+
+def fill_store(domain: Domain, size: tuple[int, int], progress: Progress | None = None) -> tuple[Domain, Store]:
+    """Decode a domain. Unreadable images are left out, counted and named in the returned domain's notes."""
+    if isinstance(domain.items, np.ndarray):
+        return domain, Store(torch.from_numpy(_from_array(domain.items, size)))
+    height, width = size
+    pixels = np.empty((len(domain), height, width, 3), dtype=np.uint8)
+
+    def decode(row: int) -> str | None:
+        try:
+            pixels[row] = load_square(domain.items[row], height, width)
+        except UNREADABLE as error:
+            return f"{domain.names[row]}: {_reason(domain.items[row], error)}"
+        return None
+
+    problems: list[str] = []
+    readable = np.ones(len(domain), dtype=bool)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the interpreter while it decodes
+        for row, problem in enumerate(pool.map(decode, range(len(domain)))):
+            if problem:
+                problems.append(problem)
+                readable[row] = False
+            if progress:
+                progress(row + 1, len(domain))
+    if problems:
+        domain = _without_unreadable(domain, readable, problems)
+        pixels = pixels[readable]
+    return domain, Store(torch.from_numpy(pixels))
+
+
+def stored_size(domains: Iterable[Domain], side: int, model_side: int | None) -> tuple[int, int]:
+    """Height and width to store images at.
+
+    A wish (`side`) wins. Small images that all share one size keep it, and are enlarged on the device if the
+    model wants more. Others are resized to 256 for a model of 224, in that proportion for any other.
+    """
+    if side:
+        return side, side
+    shared = _shared_small_size(domains)
+    if shared:
+        return shared
+    return (round(model_side * 256 / 224),) * 2 if model_side else (32, 32)
+
+
+def _shared_small_size(domains: Iterable[Domain]) -> tuple[int, int] | None:
+    """The one (height, width) of all images if it is small, else None; stops at the first that breaks it."""
+    shared: tuple[int, int] | None = None
+    for domain in domains:
+        if isinstance(domain.items, np.ndarray):
+            sizes: Iterable[tuple[int, int]] = [domain.items.shape[1:3]]
+        else:
+            sizes = (size for path in domain.items if (size := _header_size(path)))
+        for size in sizes:
+            if max(size) > SMALL or (shared is not None and size != shared):
+                return None
+            shared = size
+    return shared
+
+
+def _header_size(path: Path) -> tuple[int, int] | None:
+    try:
+        with Image.open(path) as image:
+            return image.height, image.width
+    except UNREADABLE:
+        return None  # fill_store will name it
+
+
+def _reason(path: Path, error: BaseException) -> str:
+    if path.is_file() and path.stat().st_size == 0:
+        return "the file is empty"
+    return "not an image" if isinstance(error, UnidentifiedImageError) else str(error)
+
+
+def _without_unreadable(domain: Domain, readable: np.ndarray, problems: list[str]) -> Domain:
+    said = f"{domain.name}: skipped {len(problems)} of {len(domain)} images as unreadable ({some(problems)})"
+    if not readable.any():
+        raise UserError(f"{said}; no readable image is left")
+    counts = np.bincount(domain.labels[domain.known & readable], minlength=len(domain.classes))
+    before = np.bincount(domain.labels[domain.known], minlength=len(domain.classes))
+    lost = [str(c) for c, now, then in zip(domain.classes, counts, before, strict=True) if then and not now]
+    if lost:
+        raise UserError(f"{said}; no readable image is left in class {some(lost)}")
+    return replace(domain.keep(np.flatnonzero(readable)), notes=(*domain.notes, said))
+
+
+def _from_array(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    if array.ndim == 2:
+        if not np.isfinite(array).all():
+            raise UserError("the feature vectors hold values that are not finite; clean them first")
+        return np.ascontiguousarray(array, dtype=np.float32)
+    if array.dtype != np.uint8:
+        low, high = float(array.min()), float(array.max())
+        if not (low >= 0 and high <= (1 if array.dtype.kind == "f" else 255)):
+            raise UserError(
+                "image arrays are uint8, integers in 0..255 or floats in 0..1; "
+                f"got {array.dtype} in {low:g}..{high:g}"
+            )
+        array = np.rint(array * (255 if array.dtype.kind == "f" else 1)).astype(np.uint8)
+    if array.ndim == 3:
+        array = array[..., None]
+    if array.shape[3] not in (1, 3):
+        raise UserError(f"image arrays have 1 or 3 channels, last; got shape {array.shape}")
+    rgb = np.repeat(array, 3, axis=3) if array.shape[3] == 1 else array
+    if rgb.shape[1:3] != size:
+        height, width = size
+        rgb = np.stack(
+            [np.asarray(Image.fromarray(i).resize((width, height), Image.Resampling.BILINEAR)) for i in rgb]
+        )
+    return np.ascontiguousarray(rgb)

@@ -1,0 +1,1 @@
+"""Using a trained model: predictions and the numbers that judge them."""

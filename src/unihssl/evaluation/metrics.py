@@ -1,0 +1,46 @@
+"""The numbers that judge a model: on each domain's test part, and on both pooled without a hint which is which."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score
+
+from unihssl.evaluation.model import Predictions
+
+PARTS = ("labeled", "unlabeled")
+
+
+def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[str, Any]:
+    """Accuracy of every prediction rule, pooled and by domain; `rule` is the one the model goes by.
+
+    Keys of the result: for each of pooled, labeled and unlabeled (those with samples) the sample count `n`,
+    `accuracy`, `class_mean_accuracy`, `macro_f1` and `accuracy_by_rule`; and `domain_accuracy`, how often the
+    model tells where a sample comes from.
+    """
+    parts = {name: part for name, part in parts.items() if len(part[1])}
+    result: dict[str, Any] = {"rule": rule}
+    if not parts:
+        return result
+    rules = next(iter(parts.values()))[0].probabilities
+    guesses = {n: {r: p.probabilities[r].argmax(1) for r in rules} for n, (p, _) in parts.items()}
+    truths = {n: truth for n, (_, truth) in parts.items()}
+    pooled = {r: np.concatenate([g[r] for g in guesses.values()]) for r in rules}
+    result["pooled"] = _numbers(np.concatenate(list(truths.values())), pooled, rule)
+    for name in parts:
+        result[name] = _numbers(truths[name], guesses[name], rule)
+    domains = {n: p.unlabeled_domain for n, (p, _) in parts.items() if p.unlabeled_domain is not None}
+    if set(domains) == set(PARTS):
+        right = np.concatenate([domains["labeled"] < 0.5, domains["unlabeled"] >= 0.5])
+        result["domain_accuracy"] = float(right.mean())
+    return result
+
+
+def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str) -> dict[str, Any]:
+    present = np.unique(truth)
+    return {
+        "n": len(truth),
+        "accuracy": float(accuracy_score(truth, guesses[rule])),
+        "class_mean_accuracy": float(balanced_accuracy_score(truth, guesses[rule])),
+        "macro_f1": float(f1_score(truth, guesses[rule], labels=present, average="macro", zero_division=0)),
+        "accuracy_by_rule": {name: float(accuracy_score(truth, guess)) for name, guess in guesses.items()},
+    }

@@ -1,0 +1,192 @@
+"""A trained model: load it, save it, ask it."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from unihssl import methods
+from unihssl.config import Settings, parse
+from unihssl.data.images import SUFFIXES
+from unihssl.data.readers import Label, find_images, read
+from unihssl.data.sources import Domain
+from unihssl.data.store import Store, fill_store
+from unihssl.data.views import Views
+from unihssl.errors import UserError
+from unihssl.files import atomic, read_json, write_json
+from unihssl.methods.base import Output
+from unihssl.models.backbones import Architecture, rebuild_backbone
+from unihssl.models.weights import read_tensors
+
+FORMAT = 1
+WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictions:
+    """What the model says of each sample, as arrays."""
+
+    names: tuple[str, ...]
+    probabilities: dict[str, np.ndarray]  # prediction rule -> (N, C)
+    unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
+    notes: tuple[str, ...] = ()
+
+
+class Model:
+    """A fitted classifier for both domains.
+
+    Samples are given as a folder, image paths, or an array like the one it was trained on.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        params: Any,
+        network: nn.Module,
+        architecture: Architecture,
+        classes: Sequence[Label],
+        stored_size: tuple[int, int],
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.method, self.params, self.architecture = method, params, architecture
+        self.classes_ = np.array(classes)
+        self.stored_size = stored_size
+        self.views = Views(architecture.side, architecture.mean, architecture.std)
+        self.network = network.to(device).eval()
+        self.device = torch.device(device)
+        self.result: dict[str, Any] = {}
+
+    def predict(self, samples: Any) -> np.ndarray:
+        """The class of each sample, as named in training."""
+        return np.asarray(self.classes_[self.predict_proba(samples).argmax(1)])
+
+    def predict_proba(self, samples: Any) -> np.ndarray:
+        """Class probabilities (N, C), columns in the order of `classes_`."""
+        return self.probabilities(self.predictions(samples))
+
+    def predict_domain(self, samples: Any) -> np.ndarray:
+        """The probability of each sample to come from the unlabeled domain (N,)."""
+        domain = self.predictions(samples).unlabeled_domain
+        if domain is None:
+            raise UserError(f"method {self.method} does not tell the domains apart")
+        return domain
+
+    def probabilities(self, predictions: Predictions) -> np.ndarray:
+        """Those of the rule this model was configured with."""
+        return predictions.probabilities[self.rule]
+
+    @property
+    def rule(self) -> str:
+        """How this model goes from its outputs to a class; most have one way only."""
+        return str(getattr(self.params, "prediction", "argmax"))
+
+    def predictions(self, samples: Any) -> Predictions:
+        """All the model says; unreadable images are left out and named in the notes."""
+        domain, store = fill_store(self._domain(samples), self.stored_size)
+        return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
+
+    @torch.inference_mode()
+    def predict_store(self, store: Store, rows: np.ndarray | None = None, batch: int = 256) -> Predictions:
+        """Predictions for rows of a decoded store (all by default)."""
+        chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
+        outputs = [self._output(store.take(part.to(store.samples.device))) for part in torch.split(chosen, batch)]
+        rules = outputs[0].probabilities if outputs else {}
+        domain = [o.unlabeled_domain for o in outputs if o.unlabeled_domain is not None]
+        return Predictions(
+            tuple(str(i) for i in chosen.tolist()),
+            {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules},
+            torch.cat(domain).cpu().numpy() if domain else None,
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write model.safetensors and its model.json into a folder."""
+        folder = Path(path)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be made a folder ({error.strerror})") from None
+        with atomic(folder / WEIGHTS) as temporary:
+            state = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
+            save_file(state, temporary)
+        description = {
+            "format": FORMAT,
+            "method": self.method,
+            "params": dataclasses.asdict(self.params),
+            "architecture": self.architecture.as_dict(),
+            "classes": self.classes_.tolist(),
+            "stored_size": self.stored_size,
+        }
+        write_json(folder / DESCRIPTION, description)
+
+    def _output(self, samples: Tensor) -> Output:
+        x = self.views.test(samples.to(self.device))
+        return methods.get(self.method).output(self.network, x, self.params)
+
+    def _domain(self, samples: Any) -> Domain:
+        if isinstance(samples, Domain):
+            return samples
+        paths = _image_paths(samples)
+        if paths is not None:
+            names = tuple(str(p) for p in paths)
+            return Domain("images", paths, names, np.full(len(paths), -1), tuple(self.classes_.tolist()))
+        found = read(samples, Settings(), "given")
+        expected = self.architecture.vector_size
+        shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
+        if (expected and shape != (expected,)) or (not expected and len(shape) < 2):
+            wanted = f"vectors of length {expected}" if expected else "images"
+            raise UserError(f"this model takes {wanted}, and got samples of shape {shape}")
+        return Domain(found.name, found.items, tuple(found.names), np.full(len(found.names), -1), ())
+
+
+def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
+    """Read a saved model, or the one in a run directory. Nothing in it is executed."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such run directory or saved model")
+    if not (folder / DESCRIPTION).exists() and (folder / "config.yaml").exists():
+        raise UserError(f"{folder}: this run has not finished; go on with: unihssl train --resume --out {folder}")
+    description = read_json(folder / DESCRIPTION)
+    if description.get("format") != FORMAT:
+        raise UserError(f"{folder}: model format {description.get('format')} is not one this version reads")
+    method = methods.get(description["method"])
+    (params,) = parse(description["params"], (method.Params,))
+    shape = description["architecture"]
+    architecture = Architecture(**shape | {"mean": tuple(shape["mean"]), "std": tuple(shape["std"])})
+    classes = description["classes"]
+    network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
+    tensors, _ = read_tensors(folder / WEIGHTS)
+    try:
+        network.load_state_dict(tensors)
+    except RuntimeError:
+        raise UserError(f"{folder}: {WEIGHTS} does not belong to its {DESCRIPTION}") from None
+    height, width = description["stored_size"]
+    model = Model(method.name, params, network, architecture, classes, (height, width), device)
+    if (folder / "result.json").exists():
+        model.result = read_json(folder / "result.json")
+    return model
+
+
+def _image_paths(samples: Any) -> list[Path] | None:
+    """The image files meant by a folder, a path or a list of either; None if these are no paths."""
+    if isinstance(samples, str | Path):
+        samples = [samples]
+    if not isinstance(samples, list | tuple) or not all(isinstance(s, str | Path) for s in samples):
+        return None
+    paths: list[Path] = []
+    for given in map(Path, samples):
+        if given.is_dir():
+            paths += find_images(given)
+        elif not given.exists():
+            raise UserError(f"{given}: no such image or folder")
+        elif given.suffix.lower() in (".npy", ".npz", ".csv"):
+            return None
+        else:
+            paths.append(given)
+    if not paths:
+        raise UserError(f"{samples[0]}: no images found (looked for {', '.join(sorted(SUFFIXES))})")
+    return paths

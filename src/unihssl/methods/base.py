@@ -1,0 +1,93 @@
+"""What a method is: a network, its memory, and stages whose steps turn a batch into named losses."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from unihssl.config import Settings
+from unihssl.data.batches import PairedBatch, PairedData
+from unihssl.models.classifier import Classifier
+
+MakeEncoder = Callable[[], tuple[nn.Module, int]]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The sizes a method's networks and memories depend on."""
+
+    num_classes: int
+    num_labeled: int
+    num_unlabeled: int
+
+
+@dataclass
+class Losses:
+    """A step's loss terms by name, as they are; their weights in the objective; and what else to log."""
+
+    terms: dict[str, Tensor]
+    weights: Mapping[str, float] = field(default_factory=dict)
+    stats: dict[str, Tensor] = field(default_factory=dict)
+
+    def total(self) -> Tensor:
+        return torch.stack([self.weights.get(name, 1.0) * term for name, term in self.terms.items()]).sum()
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A stretch of training with one kind of step, its own optimiser and its own schedule."""
+
+    name: str
+    step: Callable[[PairedBatch], Losses]
+    epochs: int
+    epoch_length: Literal["labeled", "max", "min", "unlabeled"]
+    schedule: Literal["cosine", "constant"]
+    begin: Callable[[PairedData], None] | None = None
+    each_epoch: Callable[[PairedData, int], None] | None = None
+
+
+class Output(NamedTuple):
+    """What a trained network says of a batch: class probabilities by each prediction rule, and the domain."""
+
+    probabilities: dict[str, Tensor]  # rule -> (B, C)
+    unlabeled_domain: Tensor | None  # (B,) probability of the unlabeled domain
+
+
+class Method(nn.Module):
+    """Base class. A subclass sets `name`, `paper` and `Params` and defines `stages`.
+
+    Everything a method must remember between steps is a buffer, so that checkpoints carry it. Only `network` is
+    kept for prediction.
+    """
+
+    name: ClassVar[str]
+    paper: ClassVar[str]
+    Params: ClassVar[type]
+
+    def __init__(self, network: nn.Module, params: Any, task: Task, settings: Settings) -> None:
+        super().__init__()
+        self.network, self.params, self.task, self.settings = network, params, task, settings
+        self._stages = self.stages()
+
+    def stages(self) -> list[Stage]:
+        raise NotImplementedError(f"{type(self).__name__} must define its stages")
+
+    def forward(self, stage: int, batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """One step: the objective to differentiate, and everything to log, detached."""
+        losses = self._stages[stage].step(batch)
+        total = losses.total()
+        return total, {"loss": total.detach()} | {k: v.detach() for k, v in (losses.terms | losses.stats).items()}
+
+    def pseudo_classes(self) -> Tensor | None:
+        """The class each unlabeled training sample is now believed to have, if the method keeps such beliefs."""
+        return None
+
+    @classmethod
+    def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: Any) -> nn.Module:
+        return Classifier(*make_encoder(), num_classes)
+
+    @classmethod
+    def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
+        return Output({"argmax": network(x).float().softmax(1)}, None)

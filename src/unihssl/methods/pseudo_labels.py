@@ -1,0 +1,64 @@
+"""The memory of pseudo-labels, one row of 2C for each unlabeled training sample, and when to trust a row."""
+
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unihssl.losses import expand_labels, wma_update
+
+
+class PseudoLabelParams(Protocol):
+    """The knobs that matter here, of the method's params."""
+
+    @property
+    def beta(self) -> float: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def pseudo_update(self) -> str: ...
+    @property
+    def pseudo_kind(self) -> str: ...
+    @property
+    def confidence(self) -> str: ...
+    @property
+    def first_half(self) -> str: ...
+
+
+class PseudoLabels(nn.Module):
+    """Beliefs about the unlabeled samples, updated by Eq. 5 as predictions come in."""
+
+    table: Tensor
+
+    def __init__(self, num_samples: int, num_classes: int, params: PseudoLabelParams) -> None:
+        super().__init__()
+        self.num_classes, self.params = num_classes, params
+        self.register_buffer("table", torch.zeros(num_samples, 2 * num_classes))
+
+    def update(self, rows: Tensor, prediction: Tensor) -> Tensor:
+        """Take in predictions for these rows; the beliefs to train on now."""
+        previous, prediction = self.table[rows], prediction.to(self.table)
+        if self.params.first_half == "fold":
+            folded = prediction[:, : self.num_classes] + prediction[:, self.num_classes :]
+            prediction = expand_labels(folded, self.num_classes, domain=1)
+        if self.params.pseudo_update == "previous":
+            self.table[rows] = prediction
+            return previous
+        current = wma_update(previous, prediction, self.params.beta)
+        self.table[rows] = current
+        return current
+
+    def trusted(self, beliefs: Tensor) -> Tensor:
+        """The indicator of Eqs. 6 and 8."""
+        by_max = self.params.confidence == "max"
+        confidence = beliefs.amax(1) if by_max else beliefs[:, self.num_classes :].sum(1)
+        trusted = confidence > self.params.epsilon
+        if self.params.first_half == "drop":
+            return trusted & (beliefs.argmax(1) >= self.num_classes)
+        return trusted
+
+    def targets(self, beliefs: Tensor) -> Tensor:
+        if self.params.pseudo_kind == "soft":
+            return beliefs
+        return F.one_hot(beliefs.argmax(1), 2 * self.num_classes).to(beliefs)

@@ -1,0 +1,29 @@
+"""The baseline every claim is measured against: labeled data alone."""
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+
+from unihssl.data.batches import PairedBatch
+from unihssl.methods.base import Losses, Method, Stage
+
+
+@dataclass(frozen=True)
+class SupervisedParams:
+    """No knobs beyond the shared ones."""
+
+
+class Supervised(Method):
+    """Cross-entropy on the labeled domain; the unlabeled one is never seen."""
+
+    name = "supervised"
+    paper = "Section 4 of Uni-HSSL (arXiv 2503.00286)"
+    Params = SupervisedParams
+
+    def stages(self) -> list[Stage]:
+        s = self.settings
+        return [Stage("supervised", self.step, s.epochs, "labeled", s.schedule)]
+
+    def step(self, batch: PairedBatch) -> Losses:
+        logits = self.network(batch.labeled.weak).float()
+        return Losses({"labeled": F.cross_entropy(logits, batch.labeled.y)})

@@ -1,0 +1,1 @@
+"""Backbones, their weights, and the classifier built on them."""

@@ -1,0 +1,109 @@
+"""Any backbone by name: what it takes in, how wide its features are, and its recipe where it has one."""
+
+import dataclasses
+import difflib
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from unihssl.errors import UserError
+from unihssl.models.hub import create_from_hub
+from unihssl.models.small import MLP, SmallCNN
+from unihssl.models.weights import load_weights_file, set_v1_strides
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+# The paper's ResNets carry torchvision's first ImageNet weights; timm's bare names mean newer ones.
+PAPER_WEIGHTS = {"resnet50": "resnet50.tv_in1k", "resnet101": "resnet101.tv_in1k"}
+
+# The paper's learning rate is for pretrained networks; encoders that start from scratch need their own.
+RECIPES: dict[str, dict[str, Any]] = {
+    "small_cnn": {"lr": 0.02, "batch_size": 64, "epochs": 20, "weights": "none"},
+    "mlp": {"lr": 0.02, "batch_size": 64, "epochs": 20, "weights": "none"},
+}
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """All that is needed to build a backbone again and to feed it."""
+
+    name: str
+    side: int | None  # of its square input; None: any image size, or a vector
+    mean: tuple[float, ...] = IMAGENET_MEAN
+    std: tuple[float, ...] = IMAGENET_STD
+    vector_size: int = 0  # length of the input vector, for encoders of vectors
+    v1_strides: bool = False  # ResNets whose blocks stride in the first 1x1 convolution
+
+    @property
+    def takes_vectors(self) -> bool:
+        return self.vector_size > 0
+
+    def as_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Module, Architecture, int]:
+    """A new encoder with its weights loaded: the module, its architecture, and the width of its features."""
+    if bool(vector_size) != (name == "mlp"):
+        raise UserError(
+            f"backbone {name} takes images, and these are feature vectors: use backbone mlp"
+            if vector_size
+            else "backbone mlp takes feature vectors, and these are images: use small_cnn or a timm model"
+        )
+    if name in RECIPES:
+        if weights == "pretrained":
+            raise UserError(f"there are no pretrained weights for {name}: use weights none, or a file")
+        architecture = Architecture(name, None, vector_size=vector_size)
+        encoder, width = _small(architecture)
+    else:
+        encoder, architecture, width = _timm(name, pretrained=weights == "pretrained")
+    if weights not in ("pretrained", "none") and load_weights_file(encoder, weights):
+        architecture = dataclasses.replace(architecture, v1_strides=True)
+    return encoder, architecture, width
+
+
+class EncoderFactory:
+    """Makes encoders of one kind, each with its weights loaded; most methods need one, some several."""
+
+    def __init__(self, name: str, weights: str, vector_size: int = 0) -> None:
+        self._kind = (name, weights, vector_size)
+        encoder, self.architecture, width = build_backbone(*self._kind)
+        self._ready: tuple[nn.Module, int] | None = (encoder, width)
+
+    def __call__(self) -> tuple[nn.Module, int]:
+        ready, self._ready = self._ready, None
+        if ready is None:
+            encoder, _, width = build_backbone(*self._kind)
+            ready = encoder, width
+        return ready
+
+
+def rebuild_backbone(architecture: Architecture) -> tuple[nn.Module, int]:
+    """The same encoder without weights, to load a trained model into."""
+    if architecture.name in RECIPES:
+        return _small(architecture)
+    encoder, _, width = _timm(architecture.name, pretrained=False)
+    if architecture.v1_strides:
+        set_v1_strides(encoder)
+    return encoder, width
+
+
+def _small(architecture: Architecture) -> tuple[nn.Module, int]:
+    encoder = MLP(architecture.vector_size) if architecture.takes_vectors else SmallCNN()
+    return encoder, encoder.feature_dim
+
+
+def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]:
+    import timm
+    import timm.data
+
+    if not timm.is_model(name):
+        near = difflib.get_close_matches(name, [*timm.list_models(), *RECIPES], n=3, cutoff=0.4)
+        raise UserError(f"unknown backbone '{name}'; the nearest are: {', '.join(near) or 'none'}")
+    tag = PAPER_WEIGHTS.get(name, name)
+    create = create_from_hub if pretrained else timm.create_model
+    encoder: Any = create(tag, num_classes=0)
+    expects = timm.data.resolve_model_data_config(encoder)
+    architecture = Architecture(name, expects["input_size"][1], tuple(expects["mean"]), tuple(expects["std"]))
+    return encoder, architecture, encoder.num_features

@@ -1,0 +1,96 @@
+"""Loading backbone weights from a file: safetensors or a tensor-only state dict, timm's or torchvision's names."""
+
+import pickle
+import re
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from unihssl.errors import UserError
+
+CLASSIFIERS = ("fc.", "head.", "heads.", "classifier.")
+WRAPPERS = ("module.", "encoder.backbone.", "backbone.", "model.")
+
+# torchvision's names for a vision transformer, and timm's.
+TORCHVISION_VIT = (
+    (r"^class_token$", "cls_token"),
+    (r"^conv_proj\.", "patch_embed.proj."),
+    (r"^encoder\.pos_embedding$", "pos_embed"),
+    (r"^encoder\.ln\.", "norm."),
+    (r"^encoder\.layers\.encoder_layer_(\d+)\.ln_(\d)\.", r"blocks.\1.norm\2."),
+    (r"^encoder\.layers\.encoder_layer_(\d+)\.self_attention\.in_proj_", r"blocks.\1.attn.qkv."),
+    (r"^encoder\.layers\.encoder_layer_(\d+)\.self_attention\.out_proj\.", r"blocks.\1.attn.proj."),
+    (r"^encoder\.layers\.encoder_layer_(\d+)\.mlp\.(0|linear_1)\.", r"blocks.\1.mlp.fc1."),
+    (r"^encoder\.layers\.encoder_layer_(\d+)\.mlp\.(3|linear_2)\.", r"blocks.\1.mlp.fc2."),
+)
+
+
+def load_weights_file(encoder: nn.Module, file: str) -> bool:
+    """Fill the encoder from a file; True if the file says its ResNet has v1 strides (which are then set)."""
+    tensors, metadata = read_tensors(Path(file))
+    expected = encoder.state_dict()
+    tensors = {_timm_name(name, expected): tensor for name, tensor in tensors.items()}
+    missing = [n for n in expected if n not in tensors and not n.endswith("num_batches_tracked")]
+    if missing:
+        raise UserError(
+            f"{file}: these weights do not fit the backbone (another architecture?): "
+            f"{len(missing)} of its {len(expected)} tensors are missing, first {missing[0]}"
+        )
+    wrong = [n for n in expected if n in tensors and tensors[n].shape != expected[n].shape]
+    if wrong:
+        shapes = f"{tuple(tensors[wrong[0]].shape)} instead of {tuple(expected[wrong[0]].shape)}"
+        raise UserError(f"{file}: {len(wrong)} tensors have the wrong shape (first: {wrong[0]} is {shapes})")
+    strange = [n for n in tensors if n not in expected and not n.startswith(CLASSIFIERS)]
+    if strange:
+        raise UserError(f"{file}: {len(strange)} tensors have no place in the backbone (first: {strange[0]})")
+    encoder.load_state_dict({n: tensors.get(n, expected[n]).to(expected[n].dtype) for n in expected})
+    v1_strides = metadata.get("resnet_stride") == "conv1"
+    if v1_strides:
+        set_v1_strides(encoder)
+    return v1_strides
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Named tensors and metadata of a weights file; never runs code that a file brings along."""
+    if not path.is_file():
+        raise UserError(f"{path}: no such weights file")
+    try:
+        if path.suffix == ".safetensors":
+            with safe_open(path, framework="pt") as file:
+                return {name: file.get_tensor(name) for name in file.keys()}, file.metadata() or {}  # noqa: SIM118
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except (SafetensorError, pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError):
+        raise UserError(
+            f"{path}: neither a safetensors file nor a state dict of tensors alone (damaged, or it has objects)"
+        ) from None
+    for key in ("state_dict", "model", "model_state_dict"):
+        if isinstance(content, dict) and isinstance(content.get(key), dict):
+            content = content[key]
+    if not isinstance(content, dict) or not all(isinstance(t, Tensor) for t in content.values()):
+        raise UserError(f"{path}: expected a state dict, names to tensors")
+    return content, {}
+
+
+def set_v1_strides(encoder: nn.Module) -> None:
+    """Move the stride of each down-sampling bottleneck from the 3x3 to the first 1x1 convolution."""
+    for layer in (getattr(encoder, f"layer{i}", None) for i in (2, 3, 4)):
+        block = layer[0] if isinstance(layer, nn.Sequential) else None
+        convolutions = [getattr(block, n, None) for n in ("conv1", "conv2", "conv3")]
+        if not all(isinstance(c, nn.Conv2d) for c in convolutions):
+            raise UserError(
+                "the weights ask for v1 strides (resnet_stride: conv1), which only bottleneck ResNets have"
+            )
+        convolutions[0].stride, convolutions[1].stride = (2, 2), (1, 1)  # type: ignore[union-attr]
+
+
+def _timm_name(name: str, expected: dict[str, Tensor]) -> str:
+    for prefix in WRAPPERS:
+        if name.startswith(prefix) and name not in expected:
+            name = name.removeprefix(prefix)
+    for pattern, replacement in TORCHVISION_VIT:
+        renamed = re.sub(pattern, replacement, name)
+        if renamed in expected:
+            return renamed
+    return name

@@ -1,0 +1,64 @@
+"""What a person sees while a run trains: a live bar in a terminal, a line now and then elsewhere."""
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+QUIET_SECONDS = 10.0  # between two lines where there is no terminal
+SHOWN = ("loss", "labeled", "pseudo", "prototype", "mixup", "mask_rate")
+
+
+class Display:
+    """Progress of decoding and training, on stderr so that stdout carries results alone."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self._live = self.console.is_terminal and not quiet
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[values]}"),
+            console=self.console,
+            disable=not self._live,
+        )
+        self._task = self._bar.add_task("", total=None, values="", visible=False)
+        self._name, self._total, self._last_line = "", 0, 0.0
+
+    def __enter__(self) -> "Display":
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def note(self, message: str) -> None:
+        self.console.print(message, markup=False, soft_wrap=True)
+
+    def start(self, name: str, total: int, done: int = 0) -> None:
+        self._name, self._total = name, total
+        self._bar.reset(self._task, description=name, total=total, completed=done, values="", visible=True)
+
+    def step(self, done: int) -> None:
+        self._bar.update(self._task, completed=done)
+
+    def values(self, done: int, values: dict[str, float]) -> None:
+        """New readings of the losses."""
+        text = "  ".join(f"{name} {values[name]:.3f}" for name in SHOWN if name in values)
+        self._bar.update(self._task, completed=done, values=text)
+        if not self._live and (time.monotonic() - self._last_line > QUIET_SECONDS or done == self._total):
+            self._last_line = time.monotonic()
+            self.note(f"{self._name} {done}/{self._total}  {text}")

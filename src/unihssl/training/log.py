@@ -1,0 +1,74 @@
+"""What a run writes down while it trains: means kept on the device, lines of metrics.jsonl, TensorBoard events."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unihssl.files import write_error, write_text
+
+
+class Meter:
+    """Running means that stay on the device until they are read: one small kernel a step, no waiting."""
+
+    def __init__(self) -> None:
+        self.names: tuple[str, ...] = ()
+        self._sum: Tensor | None = None
+        self._count = 0
+
+    def add(self, values: dict[str, Tensor]) -> None:
+        row = torch.stack([v.float() for v in values.values()])
+        self.names = tuple(values)
+        self._sum = row if self._sum is None else self._sum + row
+        self._count += 1
+
+    def read(self) -> dict[str, float]:
+        """The means since the last reading (this waits for the device)."""
+        if self._sum is None:
+            return {}
+        means = dict(zip(self.names, (self._sum / self._count).tolist(), strict=True))
+        self._sum, self._count = None, 0
+        return means
+
+
+class MetricsLog:
+    """metrics.jsonl and TensorBoard events. Opening it for a resumed run drops what came after its checkpoint."""
+
+    def __init__(self, folder: Path, steps_done: int, tensorboard: bool) -> None:
+        self.path = folder / "metrics.jsonl"
+        kept = [row for row in read_metrics(folder) if row["global_step"] <= steps_done]
+        write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+        self._writer: Any = None
+        if tensorboard:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._writer = SummaryWriter(folder / "tensorboard", purge_step=steps_done + 1)
+
+    def write(self, row: dict[str, Any]) -> None:
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            if self._writer:
+                for name, value in row.items():
+                    if isinstance(value, float):
+                        self._writer.add_scalar(f"{row['stage']}/{name}", value, row["global_step"])
+        except OSError as error:
+            raise write_error(self.path, error) from error
+
+    def close(self) -> None:
+        if self._writer:
+            self._writer.close()
+
+
+def read_metrics(folder: Path) -> list[dict[str, Any]]:
+    """The rows of a run's metrics.jsonl; a last line cut short by a kill is passed over."""
+    path = folder / "metrics.jsonl"
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            continue
+    return rows

@@ -1,0 +1,117 @@
+"""One run's folder: who may write to it, and the files that say what the run is."""
+
+import dataclasses
+import fcntl
+import hashlib
+import json
+import platform
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+from unihssl.data.sources import Domain
+from unihssl.data.split import Split
+from unihssl.errors import UserError
+from unihssl.files import write_error, write_json, write_text
+
+PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
+
+
+class RunDirectory:
+    """A folder held by this process alone for as long as the object lives."""
+
+    def __init__(self, folder: Path, *, resume: bool) -> None:
+        self.folder = folder
+        self.config = folder / "config.yaml"
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder}: is a file; the run needs a folder")
+        if folder.is_dir() and any(folder.iterdir()) and not resume:
+            raise UserError(f"{folder}: is not empty; go on with its run (--resume) or choose another --out")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = (folder / ".lock").open("w")
+        except OSError as error:
+            raise write_error(folder, error) from error
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UserError(f"{folder}: another process is training in this run directory") from None
+
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "result.json").exists()
+
+    def write_config(self, settings: Any, params: Any) -> None:
+        values = dataclasses.asdict(settings) | dataclasses.asdict(params)
+        write_text(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+    def write_split(self, domains: dict[str, tuple[Domain, Split]]) -> None:
+        """Every sample's name under the part it belongs to: proof that no test image trained."""
+        content = {
+            role: {
+                "source": domain.name,
+                "train": [domain.names[i] for i in split.train],
+                "test": [domain.names[i] for i in split.test],
+            }
+            for role, (domain, split) in domains.items()
+        }
+        write_json(self.folder / "split.json", content)
+
+    def write_environment(self) -> None:
+        write_json(
+            self.folder / "environment.json",
+            {
+                "command": sys.argv,
+                "python": platform.python_version(),
+                "platform": platform.platform(),
+                "packages": {name: v for name in PACKAGES if (v := _version(name))},
+                "threads": torch.get_num_threads(),
+                "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+            },
+        )
+
+
+# Settings that may differ when a run is resumed: they do not change what is learnt.
+FREE_TO_CHANGE = frozenset(
+    {"labeled", "unlabeled", "log_every", "checkpoint_seconds", "tensorboard", "device", "devices"}
+)
+
+
+def fingerprint(settings: Any, params: Any, domains: dict[str, tuple[Domain, Split]]) -> str:
+    """Changes when the samples, their split or a setting that matters to training does."""
+    values = dataclasses.asdict(settings) | dataclasses.asdict(params)
+    knobs = {name: value for name, value in values.items() if name not in FREE_TO_CHANGE}
+    digest = hashlib.sha256(json.dumps(knobs, sort_keys=True).encode())
+    for domain, split in domains.values():
+        digest.update("\0".join(domain.names).encode())
+        digest.update(domain.labels.tobytes() + split.train.tobytes() + split.test.tobytes())
+    return digest.hexdigest()
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """The settings of a run, by name."""
+    path = folder / "config.yaml"
+    if not path.is_file():
+        raise UserError(f"{folder}: not a run directory (no config.yaml)")
+    return read_yaml(path)
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: cannot be read as YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(values or {}, dict):
+        raise UserError(f"{path}: expected lines of 'name: value'")
+    return values or {}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

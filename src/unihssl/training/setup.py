@@ -1,0 +1,58 @@
+"""Fabric, optimiser and schedule, from the settings."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+
+from unihssl.config import Settings
+from unihssl.errors import UserError
+
+try:
+    from lightning_fabric import Fabric
+except ImportError:  # the `lightning` bundle carries the same package
+    from lightning.fabric import Fabric
+
+__all__ = ["Fabric", "make_fabric", "make_optimizer", "schedule_factor", "set_learning_rate"]
+
+
+def make_fabric(settings: Settings) -> Fabric:
+    """Fabric decides where and in which precision; bf16 autocast on a GPU unless told otherwise."""
+    if settings.device == "cuda" and not torch.cuda.is_available():
+        raise UserError("device=cuda, but no CUDA GPU is available here: use --set device=cpu or auto")
+    on_gpu = settings.device != "cpu" and torch.cuda.is_available()
+    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_gpu)
+    return Fabric(
+        accelerator="cuda" if on_gpu else "cpu",
+        devices=settings.devices,
+        precision="bf16-mixed" if bf16 else "32-true",
+    )
+
+
+def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
+    """SGD with Nesterov momentum; each group remembers its learning rate before the schedule."""
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in module.named_parameters():
+        rate = settings.lr * (1.0 if "encoder." in name else settings.head_lr)
+        decay = settings.weight_decay if parameter.dim() > 1 or settings.decay_bias_and_norm else 0.0
+        groups.setdefault((rate, decay), []).append(parameter)
+    return torch.optim.SGD(
+        [{"params": p, "lr": lr, "base_lr": lr, "weight_decay": wd} for (lr, wd), p in groups.items()],
+        lr=settings.lr,
+        momentum=settings.momentum,
+        nesterov=settings.momentum > 0,
+    )
+
+
+def schedule_factor(schedule: str, progress: float, horizon: float) -> float:
+    """What the learning rate is multiplied with after this share of the stage."""
+    if schedule == "constant":
+        return 1.0
+    return 0.5 * (1 + math.cos(math.pi * progress / horizon))
+
+
+def set_learning_rate(groups: Iterable[dict[str, Any]], factor: float) -> None:
+    for group in groups:
+        group["lr"] = group["base_lr"] * factor
