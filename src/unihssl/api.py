@@ -50,9 +50,7 @@ def fit(
         return train(Path(path), labeled, unlabeled, knobs, resume=resume, display=display)
 
 
-def train(
-    out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, resume: bool, display: Display
-) -> Model:
+def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, resume: bool, display: Display) -> Model:
     """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded."""
     directory = RunDirectory(out, resume=resume)
     if directory.config.exists():
@@ -97,9 +95,7 @@ def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None) -> dict[str,
         rows = np.flatnonzero(domain.known)
         parts[role] = model.predict_store(store, rows), domain.labels[rows]
     if not parts:
-        raise UserError(
-            f"{run}: this run held out no labeled test images; give some with --labeled or --unlabeled"
-        )
+        raise UserError(f"{run}: this run held out no labeled test images; give some with --labeled or --unlabeled")
     return score(parts, model.rule)
 
 

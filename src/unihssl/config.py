@@ -98,9 +98,19 @@ def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]
             hint = f"did you mean '{near[0]}'?" if near else f"the knobs are: {', '.join(sorted(fields))}"
             raise UserError(f"unknown setting '{name}': {hint}")
     clean = {name: _convert(name, value, *fields[name]) for name, value in values.items()}
-    return tuple(
-        cls(**{f.name: clean[f.name] for f in dataclasses.fields(cls) if f.name in clean}) for cls in classes
-    )
+    return tuple(cls(**{f.name: clean[f.name] for f in dataclasses.fields(cls) if f.name in clean}) for cls in classes)
+
+
+def describe_knobs(*classes: type) -> list[tuple[str, str, str, str]]:
+    """Name, default, allowed values and help of every knob, as text."""
+    rows = []
+    for name, (spec, kind) in knob_fields(*classes).items():
+        low, high = spec.metadata["low"], spec.metadata["high"]
+        allowed = "|".join(typing.get_args(kind)) if typing.get_origin(kind) is Literal else kind.__name__
+        if low is not None or high is not None:
+            allowed += f" {'' if low is None else f'{low:g}'}..{'' if high is None else f'{high:g}'}"
+        rows.append((name, str(spec.default), allowed, spec.metadata["help"]))
+    return rows
 
 
 def _convert(name: str, value: Any, spec: dataclasses.Field[Any], kind: Any) -> Any:

@@ -35,9 +35,7 @@ def write_error(path: Path, error: Exception) -> UserError:
     """What to tell the user when `path` could not be written."""
     full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
     if full or not isinstance(error, OSError):
-        return UserError(
-            f"{path}: could not be written, is the disk full? What was there before is intact ({error})"
-        )
+        return UserError(f"{path}: could not be written, is the disk full? What was there before is intact ({error})")
     return UserError(f"{path}: could not be written ({error.strerror})")
 
 

@@ -65,9 +65,7 @@ def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Doma
     source = labeled_domain(labeled, settings)
     target = unlabeled_domain(unlabeled, source.classes, settings)
     if isinstance(labeled, str) and labeled == unlabeled:
-        raise UserError(
-            f"{labeled}: given as the labeled and as the unlabeled domain; its test images would train"
-        )
+        raise UserError(f"{labeled}: given as the labeled and as the unlabeled domain; its test images would train")
     lengths = [vector_size(source), vector_size(target)]
     if lengths[0] != lengths[1]:
         kinds = [f"vectors of length {n}" if n else "images" for n in lengths]

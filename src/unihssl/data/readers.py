@@ -69,8 +69,7 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Read:
         return Read(str(root), paths, names, [None] * len(names))
     if loose:
         raise UserError(
-            f"{root}: {len(loose)} images lie outside any class folder ({some(loose)}); "
-            f"expected {root}/<class>/<image>"
+            f"{root}: {len(loose)} images lie outside any class folder ({some(loose)}); expected {root}/<class>/<image>"
         )
     empty = sorted(
         d.name
@@ -89,9 +88,7 @@ def _read_csv(path: Path, settings: Settings) -> Read:
             columns = reader.fieldnames or []
             for column in filter(None, (settings.path_column, settings.group_by)):
                 if column not in columns:
-                    raise UserError(
-                        f"{path}: no column '{column}'; its columns are {', '.join(columns) or 'none'}"
-                    )
+                    raise UserError(f"{path}: no column '{column}'; its columns are {', '.join(columns) or 'none'}")
             rows = list(reader)
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: not a readable CSV file ({error})") from None
@@ -131,9 +128,7 @@ def _read_arrays(source: Any, role: str) -> Read:
         )
     if role == "labeled" and y is None:
         raise UserError("the labeled arrays need labels: pass (x, y)")
-    labels: list[Label | None] = (
-        [None] * len(x) if y is None else [_plain(value) for value in np.asarray(y).tolist()]
-    )
+    labels: list[Label | None] = [None] * len(x) if y is None else [_plain(value) for value in np.asarray(y).tolist()]
     if len(labels) != len(x):
         raise UserError(f"the {role} arrays disagree: {len(x)} samples but {len(labels)} labels")
     return Read(f"{role} array", x, [str(i) for i in range(len(x))], labels)

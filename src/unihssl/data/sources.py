@@ -64,9 +64,7 @@ def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings
     notes: tuple[str, ...] = ()
     if _classes(found) and settings.unlabeled_layout == "auto" and _just_folders(source, _classes(found), classes):
         folders = some(sorted(str(c) for c in _classes(found)))
-        notes = (
-            f"{found.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown",
-        )
+        notes = (f"{found.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown",)
         found = found._replace(labels=[None] * len(found.labels))
     if _classes(found):
         _check_match(found, classes, settings)

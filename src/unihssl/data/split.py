@@ -63,17 +63,15 @@ def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.
         if quota.sum() == count or (quota >= sizes - 1).all():
             break
         quota[stratum] += quota[stratum] < sizes[stratum] - 1
-    return np.concatenate(
-        [rng.permutation(np.flatnonzero(membership == s))[:n] for s, n in enumerate(quota)]
-    ).astype(np.int64)
+    return np.concatenate([rng.permutation(np.flatnonzero(membership == s))[:n] for s, n in enumerate(quota)]).astype(
+        np.int64
+    )
 
 
 def _grouped(labels: np.ndarray, groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
     folds = max(2, round(1 / fraction))
     if len(np.unique(groups)) < folds:
-        raise UserError(
-            f"a test share of {fraction:g} needs {folds} groups or more, found {len(np.unique(groups))}"
-        )
+        raise UserError(f"a test share of {fraction:g} needs {folds} groups or more, found {len(np.unique(groups))}")
     splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     _, test = next(splitter.split(np.zeros(len(labels)), labels, groups))
     return np.asarray(test)

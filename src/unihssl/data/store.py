@@ -130,8 +130,7 @@ def _from_array(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         low, high = float(array.min()), float(array.max())
         if not (low >= 0 and high <= (1 if array.dtype.kind == "f" else 255)):
             raise UserError(
-                "image arrays are uint8, integers in 0..255 or floats in 0..1; "
-                f"got {array.dtype} in {low:g}..{high:g}"
+                f"image arrays are uint8, integers in 0..255 or floats in 0..1; got {array.dtype} in {low:g}..{high:g}"
             )
         array = np.rint(array * (255 if array.dtype.kind == "f" else 1)).astype(np.uint8)
     if array.ndim == 3:
@@ -141,7 +140,5 @@ def _from_array(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     rgb = np.repeat(array, 3, axis=3) if array.shape[3] == 1 else array
     if rgb.shape[1:3] != size:
         height, width = size
-        rgb = np.stack(
-            [np.asarray(Image.fromarray(i).resize((width, height), Image.Resampling.BILINEAR)) for i in rgb]
-        )
+        rgb = np.stack([np.asarray(Image.fromarray(i).resize((width, height), Image.Resampling.BILINEAR)) for i in rgb])
     return np.ascontiguousarray(rgb)

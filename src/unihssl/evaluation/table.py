@@ -12,9 +12,7 @@ def write_predictions(path: Path, model: Model, predictions: Predictions) -> Non
     probabilities = model.probabilities(predictions)
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(
-            ["path", "class", "confidence", *(f"p({c})" for c in model.classes_), "p(unlabeled domain)"]
-        )
+        writer.writerow(["path", "class", "confidence", *(f"p({c})" for c in model.classes_), "p(unlabeled domain)"])
         for i, (name, row) in enumerate(zip(predictions.names, probabilities, strict=True)):
             domain = "" if predictions.unlabeled_domain is None else f"{predictions.unlabeled_domain[i]:.6f}"
             best = row.argmax()

@@ -50,16 +50,12 @@ class UniHSSLParams:
         "keep",
         "Pseudo-label mass in the labeled half: leave it, add it to the other half, or distrust the sample.",
     )
-    pseudo_mean: Literal["batch", "kept"] = knob(
-        "batch", "Divide the pseudo-label loss by all samples or trusted."
-    )
+    pseudo_mean: Literal["batch", "kept"] = knob("batch", "Divide the pseudo-label loss by all samples or trusted.")
     prototypes: Literal["memory", "batch", "epoch", "full"] = knob(
         "memory", "Prototypes from a moving average, the batch, the epoch so far or all data."
     )
     prototype_momentum: float = knob(0.9, "Share of the old prototype kept (memory).", low=0, high=0.9999)
-    prototype_mean: Literal["class", "literal"] = knob(
-        "class", "Divide by the class's samples, or by all (Eq. 7)."
-    )
+    prototype_mean: Literal["class", "literal"] = knob("class", "Divide by the class's samples, or by all (Eq. 7).")
     missing_classes: Literal["skip", "zero"] = knob("skip", "Classes without both prototypes: left out, or zero.")
     include_positive: bool = knob(False, "Positive pair in the denominators of Eq. 9 (InfoNCE).")
     alignment_reduction: Literal["sum", "mean"] = knob("sum", "Eq. 9 over the classes.")
@@ -158,9 +154,7 @@ class UniHSSL(Method):
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
                 "labeled": losses.soft_cross_entropy(logits[0], labels).mean(),
-                "pseudo": losses.trusted_cross_entropy(
-                    logits[1], targets, trusted, kept_only=p.pseudo_mean == "kept"
-                ),
+                "pseudo": losses.trusted_cross_entropy(logits[1], targets, trusted, kept_only=p.pseudo_mean == "kept"),
             }
             if p.lambda_pa:
                 terms["prototype"] = self._alignment(batch, features, beliefs, trusted)

@@ -79,9 +79,7 @@ def set_v1_strides(encoder: nn.Module) -> None:
         block = layer[0] if isinstance(layer, nn.Sequential) else None
         convolutions = [getattr(block, n, None) for n in ("conv1", "conv2", "conv3")]
         if not all(isinstance(c, nn.Conv2d) for c in convolutions):
-            raise UserError(
-                "the weights ask for v1 strides (resnet_stride: conv1), which only bottleneck ResNets have"
-            )
+            raise UserError("the weights ask for v1 strides (resnet_stride: conv1), which only bottleneck ResNets have")
         convolutions[0].stride, convolutions[1].stride = (2, 2), (1, 1)  # type: ignore[union-attr]
 
 

@@ -141,9 +141,7 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def _stop_on_nan(self, index: int, done: int, broken: list[str]) -> None:
-        kept = (
-            f"the last good checkpoint is {self.checkpoint}" if self.checkpoint.exists() else "no checkpoint yet"
-        )
+        kept = f"the last good checkpoint is {self.checkpoint}" if self.checkpoint.exists() else "no checkpoint yet"
         raise UserError(
             f"{', '.join(broken)} became NaN or infinite by step {done} of {self.stages[index].name}; {kept}. "
             f"Try a lower learning rate (--set lr={self.settings.lr / 10:g}) or --set precision=fp32"

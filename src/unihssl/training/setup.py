@@ -15,20 +15,28 @@ try:
 except ImportError:  # the `lightning` bundle carries the same package
     from lightning.fabric import Fabric
 
-__all__ = ["Fabric", "make_fabric", "make_optimizer", "schedule_factor", "set_learning_rate"]
+__all__ = ["Fabric", "make_fabric", "make_optimizer", "pick_device", "schedule_factor", "set_learning_rate"]
 
 
 def make_fabric(settings: Settings) -> Fabric:
     """Fabric decides where and in which precision; bf16 autocast on a GPU unless told otherwise."""
-    if settings.device == "cuda" and not torch.cuda.is_available():
-        raise UserError("device=cuda, but no CUDA GPU is available here: use --set device=cpu or auto")
-    on_gpu = settings.device != "cpu" and torch.cuda.is_available()
+    on_gpu = pick_device(settings.device) == "cuda"
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_gpu)
     return Fabric(
         accelerator="cuda" if on_gpu else "cpu",
         devices=settings.devices,
         precision="bf16-mixed" if bf16 else "32-true",
     )
+
+
+def pick_device(wish: str) -> str:
+    """cpu or cuda, from auto, cpu or cuda."""
+    if wish not in ("auto", "cpu", "cuda"):
+        raise UserError(f"device must be one of auto, cpu, cuda, got '{wish}'")
+    available = torch.cuda.is_available()
+    if wish == "cuda" and not available:
+        raise UserError("device=cuda, but no CUDA GPU is available here: use cpu or auto")
+    return "cuda" if available and wish != "cpu" else "cpu"
 
 
 def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:

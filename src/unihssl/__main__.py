@@ -1,0 +1,3 @@
+from unihssl.cli import main
+
+main()

@@ -1,0 +1,39 @@
+"""The command line. Commands import what they need when they run, so that help is instant."""
+
+import sys
+
+import typer
+
+from unihssl.cli import demo, evaluate, predict, train
+from unihssl.errors import UserError
+
+app = typer.Typer(
+    name="unihssl",
+    help="Labels from one domain, images from another, one model for both.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+    if show:
+        from unihssl import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+for module in (demo, train, evaluate, predict):
+    module.register(app)
+
+
+def main() -> None:
+    """Run a command; what the user got wrong is one line on stderr and exit code 1."""
+    try:
+        app()
+    except UserError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(1)

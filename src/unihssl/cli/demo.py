@@ -1,0 +1,75 @@
+"""`unihssl demo`"""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from unihssl.cli.options import JSON
+
+METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
+KNOBS: dict[str, Any] = {"backbone": "small_cnn", "flip": False}  # a mirrored digit is another sign
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(demo)
+
+
+def demo(
+    reverse: bool = typer.Option(False, "--reverse", help="UCI labeled, MNIST unlabeled: a known hard case."),
+    seed: int = typer.Option(0, min=0, help="First seed."),
+    seeds: int = typer.Option(1, min=1, help="Repeat with this many seeds and show the means."),
+    out: Path | None = typer.Option(None, help="Keep the run directories here."),
+    json: bool = JSON,
+) -> None:
+    """Train on real digits that ship with the package: MNIST labeled, UCI unlabeled.
+
+    Prints Supervised (labeled data alone) beside Uni-HSSL on held-out digits of both domains. Nothing is downloaded;
+    it takes about a minute on two CPU cores. With --reverse the initial pseudo-labels are mostly wrong, and the
+    method makes them worse: shown as it is.
+    """
+    import tempfile
+    import time
+    from contextlib import nullcontext
+
+    from unihssl.api import train
+    from unihssl.data.digits import load_domain
+    from unihssl.training.display import Display
+
+    domains = [load_domain("mnist"), load_domain("uci")]
+    labeled, unlabeled = domains[::-1] if reverse else domains
+    runs: list[dict[str, Any]] = []
+    with nullcontext(str(out)) if out else tempfile.TemporaryDirectory() as folder, Display(quiet=json) as display:
+        for number in range(seed, seed + seeds):
+            for method in METHODS:
+                display.note(f"{METHODS[method]}, seed {number}")
+                begin = time.monotonic()
+                path = Path(folder) / f"{method}-{number}"
+                knobs = {**KNOBS, "method": method, "seed": number}
+                model = train(path, labeled, unlabeled, knobs, resume=False, display=display)
+                runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
+    _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
+
+
+def _show(runs: list[dict[str, Any]], title: str, as_json: bool) -> None:
+    import json
+
+    from rich.console import Console
+    from rich.table import Table
+
+    if as_json:
+        typer.echo(json.dumps({"pair": title, "runs": runs}))
+        return
+    seeds = len({run["seed"] for run in runs})
+    table = Table(
+        title=f"Digits, {title}: test accuracy, mean of {seeds} seed{'s' * (seeds > 1)}", title_justify="left"
+    )
+    for column in ("method", "both domains, pooled", "labeled part", "unlabeled part", "time"):
+        table.add_column(column, justify="left" if column == "method" else "right")
+    for method, name in METHODS.items():
+        mine = [run for run in runs if run["method"] == method]
+        accuracy = [
+            100 * sum(run[part]["accuracy"] for run in mine) / seeds for part in ("pooled", "labeled", "unlabeled")
+        ]
+        table.add_row(name, *(f"{a:.1f}%" for a in accuracy), f"{sum(run['seconds'] for run in mine) / seeds:.0f} s")
+    Console().print(table)

@@ -1,0 +1,48 @@
+"""What several commands share: the --json flag, --set parsing, and how a result is shown."""
+
+import json
+from typing import Any
+
+import typer
+
+from unihssl.errors import UserError
+
+JSON = typer.Option(False, "--json", help="Print one JSON object on stdout and nothing else.")
+
+
+def split_setting(text: str) -> tuple[str, str]:
+    """NAME=VALUE of --set."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UserError(f"--set takes NAME=VALUE, got '{text}'")
+    return name.strip(), value.strip()
+
+
+def show_result(result: dict[str, Any], as_json: bool) -> None:
+    """Accuracy pooled and by domain, by every prediction rule."""
+    if as_json:
+        typer.echo(json.dumps(result))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    if "pooled" not in result:
+        typer.echo(f"No labeled test images were held out, so nothing was measured. Run: {result.get('run')}")
+        return
+    rules = list(result["pooled"]["accuracy_by_rule"])
+    columns = ["test images", "n", *(f"accuracy ({rule})" for rule in rules), "class mean", "macro F1"]
+    table = Table(*columns, title_justify="left")
+    for name in ("pooled", "labeled", "unlabeled"):
+        if name not in result:
+            table.add_row(f"{name} domain", *["unknown"] * (len(columns) - 1))
+            continue
+        part = result[name]
+        by_rule = [f"{100 * part['accuracy_by_rule'][rule]:.1f}%" for rule in rules]
+        rest = [f"{100 * part[key]:.1f}%" for key in ("class_mean_accuracy", "macro_f1")]
+        label = "both, pooled" if name == "pooled" else f"{name} domain"
+        table.add_row(label, str(part["n"]), *by_rule, *rest)
+    Console().print(table)
+    if "domain_accuracy" in result:
+        typer.echo(f"Domain of a test image told right: {100 * result['domain_accuracy']:.1f}%")
+    if "run" in result:
+        typer.echo(f"Run directory: {result['run']}")
