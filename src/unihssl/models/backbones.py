@@ -19,8 +19,8 @@ PAPER_WEIGHTS = {"resnet50": "resnet50.tv_in1k", "resnet101": "resnet101.tv_in1k
 
 # The paper's learning rate is for pretrained networks; encoders that start from scratch need their own.
 RECIPES: dict[str, dict[str, Any]] = {
-    "small_cnn": {"lr": 0.02, "batch_size": 64, "epochs": 20, "weights": "none"},
-    "mlp": {"lr": 0.02, "batch_size": 64, "epochs": 20, "weights": "none"},
+    "small_cnn": {"lr": 0.01, "batch_size": 64, "epochs": 20, "weights": "none"},
+    "mlp": {"lr": 0.01, "batch_size": 64, "epochs": 20, "weights": "none"},
 }
 
 

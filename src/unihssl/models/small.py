@@ -4,21 +4,18 @@ from torch import Tensor, nn
 
 
 class SmallCNN(nn.Module):
-    """Six 3x3 convolutions in three widths and a global average: for images of a few dozen pixels, any size."""
+    """Three 3x3 convolutions and a global average: for images of a few dozen pixels, of any size."""
 
-    feature_dim = 128
+    feature_dim = 64
 
     def __init__(self) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            _convolution(3, 32),
-            _convolution(32, 32),
+            _convolution(3, 16),
+            nn.MaxPool2d(2),
+            _convolution(16, 32),
             nn.MaxPool2d(2),
             _convolution(32, 64),
-            _convolution(64, 64),
-            nn.MaxPool2d(2),
-            _convolution(64, 128),
-            _convolution(128, 128),
             nn.AdaptiveAvgPool2d(1),
             nn.Flatten(),
         )

@@ -18,6 +18,7 @@ from unihssl.data.split import Split
 from unihssl.errors import UserError
 from unihssl.files import write_error, write_json, write_text
 
+LOCK = ".lock"
 PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
 
 
@@ -29,11 +30,11 @@ class RunDirectory:
         self.config = folder / "config.yaml"
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder}: is a file; the run needs a folder")
-        if folder.is_dir() and any(folder.iterdir()) and not resume:
+        if not resume and folder.is_dir() and any(entry.name != LOCK for entry in folder.iterdir()):
             raise UserError(f"{folder}: is not empty; go on with its run (--resume) or choose another --out")
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / ".lock").open("w")
+            self._lock = (folder / LOCK).open("w")
         except OSError as error:
             raise write_error(folder, error) from error
         try:

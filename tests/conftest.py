@@ -1,0 +1,66 @@
+"""Tiny two-domain problems that train in well under a second."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+CLASSES = ("blue", "green", "red")
+SIDE = 16
+
+
+def pytest_configure() -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # two test workers share two cores
+
+
+def colour_images(count: int, brightness: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Noisy images of three colours, `count` of each, and the colours' names; brightness is the domain."""
+    rng = np.random.default_rng(seed)
+    colours = np.repeat(np.arange(3), count)
+    pixels = rng.integers(0, 120, (3 * count, SIDE, SIDE, 3)) + 60 * np.eye(3)[2 - colours][:, None, None, :]
+    return np.clip(pixels + brightness, 0, 255).astype(np.uint8), np.array(CLASSES)[colours]
+
+
+@pytest.fixture(scope="session")
+def image_arrays() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Labeled (x, y) and unlabeled (x, y): 60 images each."""
+    return colour_images(20, 0, seed=0), colour_images(20, 60, seed=1)
+
+
+@pytest.fixture(scope="session")
+def vector_arrays() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Labeled (x, y) and unlabeled (x, y): 60 feature vectors of length 5 each, classes 10, 20 and 30."""
+    rng = np.random.default_rng(2)
+    y = np.repeat([10, 20, 30], 20)
+    x = rng.normal(size=(2, 60, 5)) + 3 * np.eye(5)[y // 10]
+    return (x[0], y), (x[1] + 0.5, y)
+
+
+def write_domain(root: Path, x: np.ndarray, y: np.ndarray) -> Path:
+    """The images as PNG files in class folders."""
+    for number, (pixels, name) in enumerate(zip(x, y, strict=True)):
+        (root / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(root / name / f"{number:02d}.png")
+    return root
+
+
+@pytest.fixture(scope="session")
+def image_folders(tmp_path_factory: pytest.TempPathFactory, image_arrays) -> tuple[Path, Path]:
+    """The two domains as folders of class folders; shared by all tests, so not to be changed."""
+    root = tmp_path_factory.mktemp("domains")
+    return write_domain(root / "labeled", *image_arrays[0]), write_domain(root / "unlabeled", *image_arrays[1])
+
+
+@pytest.fixture
+def own_folders(tmp_path: Path, image_arrays) -> Callable[..., tuple[Path, Path]]:
+    """The same, fewer and this test's own to damage: `own_folders(per_class=4)`."""
+
+    def make(per_class: int = 4) -> tuple[Path, Path]:
+        some = np.concatenate([np.arange(per_class) + 20 * c for c in range(3)])
+        (x, y), (u, truth) = image_arrays
+        return write_domain(tmp_path / "a", x[some], y[some]), write_domain(tmp_path / "b", u[some], truth[some])
+
+    return make

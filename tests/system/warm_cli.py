@@ -1,0 +1,70 @@
+"""The command line as a process of its own, forked from one that has imported torch already: no five-second start."""
+
+import json
+import multiprocessing
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+FAST = {"backbone": "small_cnn", "epochs": 2, "pretrain_epochs": 1, "batch_size": 8, "tensorboard": False}
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["unihssl.api", "unihssl.cli", "torch.utils.tensorboard"])
+
+
+class Finished(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def result(self) -> Any:
+        """What --json printed; fails if stdout holds anything else."""
+        assert self.code == 0, self.stderr
+        return json.loads(self.stdout)
+
+    @property
+    def error(self) -> str:
+        """The one line an error is; fails if there was none, or more than that."""
+        assert self.code not in (0, None), self.stdout
+        assert "Traceback" not in self.stderr, self.stderr
+        lines = self.stderr.splitlines()
+        assert [line for line in lines if line.startswith("error:")] == lines[-1:], self.stderr
+        return lines[-1]
+
+
+class Started:
+    """A running `unihssl`."""
+
+    def __init__(self, *args: object) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._outputs = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
+        self.process = _context.Process(target=_main, args=([str(a) for a in args], Path.cwd(), self._outputs))
+        self.process.start()
+
+    def finish(self) -> Finished:
+        self.process.join(120)
+        assert self.process.exitcode is not None, "still running after two minutes"
+        with self._folder:
+            return Finished(self.process.exitcode, *(p.read_text() if p.exists() else "" for p in self._outputs))
+
+
+def _main(args: list[str], folder: Path, outputs: list[Path]) -> None:
+    for descriptor, path in enumerate(outputs, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+    os.chdir(folder)
+    sys.argv = ["unihssl", *args]
+    from unihssl.cli import main
+
+    main()
+
+
+def unihssl(*args: object) -> Finished:
+    return Started(*args).finish()
+
+
+def train_args(labeled: object, unlabeled: object, out: object, **knobs: object) -> list[object]:
+    settings = [part for name, value in (FAST | knobs).items() for part in ("--set", f"{name}={value}")]
+    return ["train", "--labeled", labeled, "--unlabeled", unlabeled, "--out", out, *settings]
