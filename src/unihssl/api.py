@@ -13,20 +13,21 @@ import torch
 from unihssl import methods
 from unihssl.config import Settings, parse
 from unihssl.data.batches import seed_for
-from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
+from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
 from unihssl.data.sources import Domain, test_domain
 from unihssl.data.store import fill_store
 from unihssl.data.views import Views
 from unihssl.errors import UserError
-from unihssl.evaluation.metrics import PARTS, score
+from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.files import read_json, write_json
-from unihssl.methods.base import Method, Task
+from unihssl.methods.base import Task
 from unihssl.models.backbones import RECIPES, Architecture, EncoderFactory
+from unihssl.training.checkpoint import CHECKPOINT
 from unihssl.training.display import Display
 from unihssl.training.loop import Trainer
-from unihssl.training.run_directory import FREE_TO_CHANGE, RunDirectory, fingerprint, read_config
-from unihssl.training.setup import make_fabric
+from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, RunDirectory, fingerprint, read_config
+from unihssl.training.setup import Fabric, make_fabric
 
 
 def fit(
@@ -51,15 +52,22 @@ def fit(
 
 
 def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, resume: bool, display: Display) -> Model:
-    """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded."""
-    directory = RunDirectory(out, resume=resume)
-    if directory.config.exists():
-        knobs = _resumed_knobs(directory, knobs)
-        labeled, unlabeled = labeled or knobs["labeled"], unlabeled or knobs["unlabeled"]
-        if directory.finished:
-            display.note(f"{out}: this run has finished already")
-            return load_model(out)
+    """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded.
+
+    With several devices each process runs this; the first one alone writes and measures.
+    """
+    if resume and (out / CONFIG).exists():
+        knobs = _resumed_knobs(out, knobs)
+        labeled, unlabeled = _given(labeled, knobs["labeled"]), _given(unlabeled, knobs["unlabeled"])
     settings, _ = resolve(knobs)
+    fabric = make_fabric(settings)
+    fabric.launch()
+    if not fabric.is_global_zero:
+        display.silence()
+    directory = RunDirectory(out, resume=resume) if fabric.is_global_zero else None
+    if resume and (out / RESULT).exists():
+        display.note(f"{out}: this run has finished already")
+        return load_model(out)
     source, target = read_domains(labeled, unlabeled, settings)
     if vector_size(source):
         knobs = {"backbone": "mlp"} | knobs
@@ -69,11 +77,15 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
         network = methods.get(settings.method).build_network(encoders, len(source.classes), params)
         pair = load_pair(source, target, settings, encoders.architecture.side, _decoding(display))
-        model = _train(directory, pair, network, encoders.architecture, settings, params, display)
-    model.save(out)
-    model.result = score({role: _predict_test(model, pair, role) for role in PARTS}, model.rule)
-    write_json(out / "result.json", model.result)
-    (out / "checkpoint.pt").unlink(missing_ok=True)
+        if directory:
+            directory.describe(settings, params, pair)
+        _fit_network(fabric, out, network, encoders.architecture, pair, settings, params, display)
+    model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
+    if directory:
+        model.save(out)
+        model.result = score({role: _predict_test(model, part) for role, part in pair.parts.items()}, model.rule)
+        write_json(out / RESULT, model.result)
+        (out / CHECKPOINT).unlink(missing_ok=True)
     return model
 
 
@@ -107,54 +119,55 @@ def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
     return settings, params
 
 
-def _train(
-    directory: RunDirectory,
-    pair: DomainPair,
+def _fit_network(
+    fabric: Fabric,
+    out: Path,
     network: torch.nn.Module,
     architecture: Architecture,
+    pair: DomainPair,
     settings: Settings,
     params: Any,
     display: Display,
-) -> Model:
-    parts = {role: (part.domain, part.split) for role, part in pair.parts.items()}
-    directory.write_config(settings, params)
-    directory.write_split(parts)
-    directory.write_environment()
-    fabric = make_fabric(settings)
-    fabric.launch()
+) -> None:
+    """Train the network in place."""
     views = Views(architecture.side, architecture.mean, architecture.std, settings.weak_view, settings.flip)
-    data = pair.training_data(views, settings, fabric.device)
+    data = pair.training_data(views, settings, fabric.device, (fabric.global_rank, fabric.world_size))
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
-    method: Method = methods.get(settings.method)(network, params, task, settings)
+    method = methods.get(settings.method)(network, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     for part in pair.parts.values():
         for note in part.domain.notes:
             display.note(f"note: {note}")
     display.note(
-        f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples, "
+        f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples; "
         f"{settings.method} on {architecture.name}, {fabric.device}"
     )
-    mark = fingerprint(settings, params, parts)
-    Trainer(fabric, method, data, settings, directory.folder, mark, pair.truth, display).fit()
-    return Model(settings.method, params, method.network, architecture, pair.classes, pair.size, fabric.device)
+    mark = fingerprint(settings, params, pair)
+    Trainer(fabric, method, data, settings, out, mark).fit(pair.truth, display)
 
 
-def _resumed_knobs(directory: RunDirectory, knobs: dict[str, Any]) -> dict[str, Any]:
+def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:
     """The run's own settings; those given again must agree unless they do not change what is learnt."""
-    stored = read_config(directory.folder)
+    stored = read_config(out)
     merged = stored | knobs
     then, now = (dataclasses.asdict(s) | dataclasses.asdict(p) for s, p in (resolve(stored), resolve(merged)))
     changed = [
-        f"{k} was {then.get(k)}, now {v}" for k, v in now.items() if k not in FREE_TO_CHANGE and then.get(k) != v
+        f"{name} was {then.get(name)}, now {value}"
+        for name, value in now.items()
+        if name not in FREE_TO_CHANGE and then.get(name) != value
     ]
     if changed:
-        raise UserError(f"{directory.folder}: a resumed run keeps its settings, but {'; '.join(changed)}")
+        raise UserError(f"{out}: a resumed run keeps its settings, but {'; '.join(changed)}")
     return merged
 
 
-def _predict_test(model: Model, pair: DomainPair, role: str) -> tuple[Predictions, np.ndarray]:
-    part = pair.parts[role]
+def _given(source: Any, stored: str) -> Any:
+    """The source a resumed run was given again, else the one it began with."""
+    return stored if source is None or (isinstance(source, str) and not source) else source
+
+
+def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:
     return model.predict_store(part.store, part.split.test), part.domain.labels[part.split.test]
 
 

@@ -30,14 +30,17 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
         typer.echo(f"No labeled test images were held out, so nothing was measured. Run: {result.get('run')}")
         return
     rules = list(result["pooled"]["accuracy_by_rule"])
-    columns = ["test images", "n", *(f"accuracy ({rule})" for rule in rules), "class mean", "macro F1"]
-    table = Table(*columns, title_justify="left")
+    others = [f"by {rule}" for rule in rules if rule != result["rule"]]
+    columns = ["test images", "n", "accuracy", *others, "class mean", "macro F1"]
+    title = f"Test accuracy (prediction rule: {result['rule']})" if others else "Test accuracy"
+    table = Table(*columns, title=title, title_justify="left")
     for name in ("pooled", "labeled", "unlabeled"):
         if name not in result:
             table.add_row(f"{name} domain", *["unknown"] * (len(columns) - 1))
             continue
         part = result[name]
-        by_rule = [f"{100 * part['accuracy_by_rule'][rule]:.1f}%" for rule in rules]
+        ordered = sorted(rules, key=lambda rule: rule != result["rule"])
+        by_rule = [f"{100 * part['accuracy_by_rule'][rule]:.1f}%" for rule in ordered]
         rest = [f"{100 * part[key]:.1f}%" for key in ("class_mean_accuracy", "macro_f1")]
         label = "both, pooled" if name == "pooled" else f"{name} domain"
         table.add_row(label, str(part["n"]), *by_rule, *rest)

@@ -56,6 +56,8 @@ def train(
     except RunInterruptedError as stop:
         typer.echo(f"{stop}; saved. Go on with: unihssl train --resume --out {out}", err=True)
         sys.exit(130)
+    if display.silent:
+        return
     show_result(model.result | {"run": str(out)}, json)
 
 

@@ -50,8 +50,19 @@ class Samples:
 class TrainingDomain:
     """One domain's training samples on the device, shuffled anew for each pass, the last partial batch dropped."""
 
-    def __init__(self, store: Store, rows: np.ndarray, views: Views, batch: int, seed: int, labels: Tensor | None):
+    def __init__(
+        self,
+        store: Store,
+        rows: np.ndarray,
+        views: Views,
+        batch: int,
+        seed: int,
+        labels: Tensor | None = None,
+        shard: tuple[int, int] = (0, 1),
+    ) -> None:
+        """`shard` is this process's number and how many share each batch."""
         device = store.samples.device
+        self.shard = shard
         self.store, self.views, self.seed = store, views, seed
         self.rows = torch.from_numpy(rows).to(device)
         self.labels = None if labels is None else labels.to(device)[self.rows]
@@ -68,7 +79,8 @@ class TrainingDomain:
         if passes != self._pass:
             order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed_for(self.seed, passes)))
             self._pass, self._order = passes, order.to(self.rows.device)
-        return self._at(self._order[position * self.batch : (position + 1) * self.batch], generator)
+        rank, count = self.shard
+        return self._at(self._order[position * self.batch : (position + 1) * self.batch][rank::count], generator)
 
     def sweep(self, generator: torch.Generator, batch: int = 256) -> Iterator[Samples]:
         """Every training sample once, in order."""
@@ -87,6 +99,11 @@ class PairedBatch:
         self.data, self.step, self.total_steps, self.progress = data, step, total_steps, progress
         self.generator = data.generator
 
+    @property
+    def images(self) -> int:
+        """How many samples were fetched for this step, over all processes."""
+        return sum(getattr(self.data, d).batch for d in ("labeled", "unlabeled") if d in vars(self))
+
     @cached_property
     def labeled(self) -> Samples:
         return self.data.labeled.samples(self.step, self.generator)
@@ -101,11 +118,12 @@ class PairedData:
 
     def __init__(self, labeled: TrainingDomain, unlabeled: TrainingDomain, seed: int) -> None:
         self.labeled, self.unlabeled, self.seed = labeled, unlabeled, seed
+        self.rank = labeled.shard[0]
         self.generator = torch.Generator(device=labeled.rows.device)
 
     def reseed(self, stage: int, step: int) -> None:
-        """Start the draws of one step; called before anything random happens in it."""
-        seed = seed_for(self.seed, stage, step)
+        """Start the draws of one step; called before anything random happens in it. Processes draw apart."""
+        seed = seed_for(self.seed, stage, step, self.rank)
         self.generator.manual_seed(seed)
         torch.manual_seed(seed)
 

@@ -48,14 +48,19 @@ class DomainPair:
         """The unlabeled training samples' classes (-1 where unknown): for the log alone."""
         return torch.from_numpy(self.unlabeled.domain.labels[self.unlabeled.split.train])
 
-    def training_data(self, views: Views, settings: Settings, device: torch.device) -> PairedData:
+    def training_data(
+        self, views: Views, settings: Settings, device: torch.device, shard: tuple[int, int]
+    ) -> PairedData:
         """The training parts on the device. The unlabeled one gets no labels, so that none can be used."""
         labels = torch.from_numpy(self.labeled.domain.labels)
 
         def training(part: Part, stream: int, labels: Tensor | None) -> TrainingDomain:
             seed = seed_for(settings.seed, stream)
             store = part.store.to(device)
-            return TrainingDomain(store, part.split.train, views, settings.batch_size, seed, labels)
+            batch = min(settings.batch_size, len(part.split.train))
+            if batch % shard[1]:
+                raise UserError(f"a batch of {batch} cannot be shared evenly by {shard[1]} processes: set batch_size")
+            return TrainingDomain(store, part.split.train, views, batch, seed, labels, shard)
 
         return PairedData(training(self.labeled, 1, labels), training(self.unlabeled, 2, None), settings.seed)
 

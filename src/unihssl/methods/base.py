@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData
+from unihssl.methods.peers import Peers
 from unihssl.models.classifier import Classifier
 
 MakeEncoder = Callable[[], tuple[nn.Module, int]]
@@ -69,14 +70,14 @@ class Method(nn.Module):
     def __init__(self, network: nn.Module, params: Any, task: Task, settings: Settings) -> None:
         super().__init__()
         self.network, self.params, self.task, self.settings = network, params, task, settings
-        self._stages = self.stages()
+        self.peers = Peers()
 
     def stages(self) -> list[Stage]:
         raise NotImplementedError(f"{type(self).__name__} must define its stages")
 
     def forward(self, stage: int, batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """One step: the objective to differentiate, and everything to log, detached."""
-        losses = self._stages[stage].step(batch)
+        losses = self.stages()[stage].step(batch)
         total = losses.total()
         return total, {"loss": total.detach()} | {k: v.detach() for k, v in (losses.terms | losses.stats).items()}
 

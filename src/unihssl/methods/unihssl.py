@@ -147,17 +147,15 @@ class UniHSSL(Method):
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
             prediction = logits[1].detach().softmax(1)
-            if p.pseudo_refresh == "step":
-                beliefs = self.pseudo_labels.update(unlabeled.rows, prediction)
-            else:
-                beliefs = self.pseudo_labels.table[unlabeled.rows]
+            all_beliefs = self._beliefs(self.peers.gather(unlabeled.rows), self.peers.gather(prediction))
+            beliefs = self.peers.own(all_beliefs)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
                 "labeled": losses.soft_cross_entropy(logits[0], labels).mean(),
                 "pseudo": losses.trusted_cross_entropy(logits[1], targets, trusted, kept_only=p.pseudo_mean == "kept"),
             }
             if p.lambda_pa:
-                terms["prototype"] = self._alignment(batch, features, beliefs, trusted)
+                terms["prototype"] = self._alignment(batch, features, all_beliefs)
             if mix:
                 # Mixing ones with the trust keeps a full 1 only where the unlabeled side is trusted.
                 gate = mix(torch.ones_like(labels[:, 0]), trusted.to(labels)) >= 1 if p.mixup_gate else None
@@ -187,14 +185,21 @@ class UniHSSL(Method):
         logits = self.network.head(features)
         return list(torch.split(features.float(), sizes)), list(torch.split(logits.float(), sizes))
 
-    def _alignment(self, batch: PairedBatch, features: list[Tensor], beliefs: Tensor, trusted: Tensor) -> Tensor:
+    def _beliefs(self, rows: Tensor, prediction: Tensor) -> Tensor:
+        """The pseudo-labels to train on now, with the predictions taken in if that is done at every step."""
+        if self.params.pseudo_refresh == "epoch":
+            return self.pseudo_labels.table[rows]
+        return self.pseudo_labels.update(rows, prediction)
+
+    def _alignment(self, batch: PairedBatch, features: list[Tensor], beliefs: Tensor) -> Tensor:
         """Eqs. 7-9. A pseudo-label in the labeled half names no class of the unlabeled domain and is left out."""
         p = self.params
         if p.prototypes == "full":
             self._recompute_prototypes(batch.data)
-        labeled, seen = self.labeled_prototypes(features[0], batch.labeled.y)
+        gather, trusted = self.peers.gather, self.pseudo_labels.trusted(beliefs)
+        labeled, seen = self.labeled_prototypes(gather(features[0]), gather(batch.labeled.y))
         unlabeled_class = beliefs.argmax(1) - self.num_classes
-        unlabeled, unlabeled_seen = self.unlabeled_prototypes(features[1], unlabeled_class, trusted)
+        unlabeled, unlabeled_seen = self.unlabeled_prototypes(gather(features[1]), unlabeled_class, trusted)
         return losses.prototype_alignment_loss(
             labeled,
             unlabeled,

@@ -15,6 +15,8 @@ import torch
 from unihssl.errors import UserError
 from unihssl.files import atomic
 
+CHECKPOINT = "checkpoint.pt"
+
 
 @dataclass(frozen=True)
 class Position:

@@ -22,6 +22,7 @@ class Display:
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.silent = False
         self._live = self.console.is_terminal and not quiet
         self._bar = Progress(
             TextColumn("{task.description}"),
@@ -44,6 +45,11 @@ class Display:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._bar.stop()
+
+    def silence(self) -> None:
+        """From here on say nothing: another process speaks for the run."""
+        self._bar.stop()
+        self.silent = self.console.quiet = True
 
     def note(self, message: str) -> None:
         self.console.print(message, markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from unihssl.files import write_error, write_text
+from unihssl.training.setup import Fabric
 
 
 class Meter:
@@ -24,11 +25,12 @@ class Meter:
         self._sum = row if self._sum is None else self._sum + row
         self._count += 1
 
-    def read(self) -> dict[str, float]:
-        """The means since the last reading (this waits for the device)."""
+    def read(self, fabric: Fabric) -> dict[str, float]:
+        """The means since the last reading, over all processes (this waits for the device)."""
         if self._sum is None:
             return {}
-        means = dict(zip(self.names, (self._sum / self._count).tolist(), strict=True))
+        mean: Tensor = fabric.all_reduce(self._sum / self._count, reduce_op="mean")
+        means = dict(zip(self.names, mean.tolist(), strict=True))
         self._sum, self._count = None, 0
         return means
 

@@ -13,12 +13,11 @@ from typing import Any
 import torch
 import yaml
 
-from unihssl.data.sources import Domain
-from unihssl.data.split import Split
+from unihssl.data.pair import DomainPair
 from unihssl.errors import UserError
 from unihssl.files import write_error, write_json, write_text
 
-LOCK = ".lock"
+CONFIG, RESULT, LOCK = "config.yaml", "result.json", ".lock"
 PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
 
 
@@ -27,7 +26,6 @@ class RunDirectory:
 
     def __init__(self, folder: Path, *, resume: bool) -> None:
         self.folder = folder
-        self.config = folder / "config.yaml"
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder}: is a file; the run needs a folder")
         if not resume and folder.is_dir() and any(entry.name != LOCK for entry in folder.iterdir()):
@@ -42,38 +40,28 @@ class RunDirectory:
         except OSError:
             raise UserError(f"{folder}: another process is training in this run directory") from None
 
-    @property
-    def finished(self) -> bool:
-        return (self.folder / "result.json").exists()
-
-    def write_config(self, settings: Any, params: Any) -> None:
+    def describe(self, settings: Any, params: Any, pair: DomainPair) -> None:
+        """Write what the run is: every setting, every sample's name under its part, and the machine."""
         values = dataclasses.asdict(settings) | dataclasses.asdict(params)
-        write_text(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
-
-    def write_split(self, domains: dict[str, tuple[Domain, Split]]) -> None:
-        """Every sample's name under the part it belongs to: proof that no test image trained."""
-        content = {
+        write_text(self.folder / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        split = {
             role: {
-                "source": domain.name,
-                "train": [domain.names[i] for i in split.train],
-                "test": [domain.names[i] for i in split.test],
+                "source": part.domain.name,
+                "train": [part.domain.names[i] for i in part.split.train],
+                "test": [part.domain.names[i] for i in part.split.test],
             }
-            for role, (domain, split) in domains.items()
+            for role, part in pair.parts.items()
         }
-        write_json(self.folder / "split.json", content)
-
-    def write_environment(self) -> None:
-        write_json(
-            self.folder / "environment.json",
-            {
-                "command": sys.argv,
-                "python": platform.python_version(),
-                "platform": platform.platform(),
-                "packages": {name: v for name in PACKAGES if (v := _version(name))},
-                "threads": torch.get_num_threads(),
-                "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-            },
-        )
+        write_json(self.folder / "split.json", split)
+        environment = {
+            "command": sys.argv,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "packages": {name: v for name in PACKAGES if (v := _version(name))},
+            "threads": torch.get_num_threads(),
+            "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        }
+        write_json(self.folder / "environment.json", environment)
 
 
 # Settings that may differ when a run is resumed: they do not change what is learnt.
@@ -82,22 +70,22 @@ FREE_TO_CHANGE = frozenset(
 )
 
 
-def fingerprint(settings: Any, params: Any, domains: dict[str, tuple[Domain, Split]]) -> str:
+def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
     """Changes when the samples, their split or a setting that matters to training does."""
     values = dataclasses.asdict(settings) | dataclasses.asdict(params)
     knobs = {name: value for name, value in values.items() if name not in FREE_TO_CHANGE}
     digest = hashlib.sha256(json.dumps(knobs, sort_keys=True).encode())
-    for domain, split in domains.values():
-        digest.update("\0".join(domain.names).encode())
-        digest.update(domain.labels.tobytes() + split.train.tobytes() + split.test.tobytes())
+    for part in pair.parts.values():
+        digest.update("\0".join(part.domain.names).encode())
+        digest.update(part.domain.labels.tobytes() + part.split.train.tobytes() + part.split.test.tobytes())
     return digest.hexdigest()
 
 
 def read_config(folder: Path) -> dict[str, Any]:
     """The settings of a run, by name."""
-    path = folder / "config.yaml"
+    path = folder / CONFIG
     if not path.is_file():
-        raise UserError(f"{folder}: not a run directory (no config.yaml)")
+        raise UserError(f"{folder}: not a run directory (no {CONFIG})")
     return read_yaml(path)
 
 

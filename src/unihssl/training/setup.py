@@ -1,5 +1,6 @@
 """Fabric, optimiser and schedule, from the settings."""
 
+import logging
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -22,9 +23,11 @@ def make_fabric(settings: Settings) -> Fabric:
     """Fabric decides where and in which precision; bf16 autocast on a GPU unless told otherwise."""
     on_gpu = pick_device(settings.device) == "cuda"
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_gpu)
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces each setting it was given
     return Fabric(
         accelerator="cuda" if on_gpu else "cpu",
         devices=settings.devices,
+        strategy="ddp" if settings.devices > 1 else "auto",
         precision="bf16-mixed" if bf16 else "32-true",
     )
 
