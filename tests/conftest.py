@@ -20,7 +20,10 @@ def colour_images(count: int, brightness: int, seed: int) -> tuple[np.ndarray, n
     """Noisy images of three colours, `count` of each, and the colours' names; brightness is the domain."""
     rng = np.random.default_rng(seed)
     colours = np.repeat(np.arange(3), count)
-    pixels = rng.integers(0, 120, (3 * count, SIDE, SIDE, 3)) + 60 * np.eye(3)[2 - colours][:, None, None, :]
+    tint = 40 * np.eye(3)[2 - colours] + rng.normal(
+        scale=15, size=(3 * count, 3)
+    )  # some of each class look like another
+    pixels = rng.integers(20, 120, (3 * count, SIDE, SIDE, 3)) + tint[:, None, None, :]
     return np.clip(pixels + brightness, 0, 255).astype(np.uint8), np.array(CLASSES)[colours]
 
 

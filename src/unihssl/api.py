@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from unihssl import methods
-from unihssl.config import Settings, parse
+from unihssl.config import Settings, knob_fields, parse
 from unihssl.data.batches import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
 from unihssl.data.sources import Domain, test_domain
@@ -22,7 +22,8 @@ from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.files import read_json, write_json
 from unihssl.methods.base import Task
-from unihssl.models.backbones import RECIPES, Architecture, EncoderFactory
+from unihssl.methods.presets import preset_knobs
+from unihssl.models.backbones import RECIPES, EncoderFactory
 from unihssl.training.checkpoint import CHECKPOINT
 from unihssl.training.display import Display
 from unihssl.training.loop import Trainer
@@ -75,11 +76,10 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
     with torch.random.fork_rng():
         torch.manual_seed(seed_for(settings.seed))
         encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
-        network = methods.get(settings.method).build_network(encoders, len(source.classes), params)
         pair = load_pair(source, target, settings, encoders.architecture.side, _decoding(display))
         if directory:
             directory.describe(settings, params, pair)
-        _fit_network(fabric, out, network, encoders.architecture, pair, settings, params, display)
+        network = _fit_network(fabric, out, encoders, pair, settings, params, display)
     model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
     if directory:
         model.save(out)
@@ -112,28 +112,37 @@ def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None) -> dict[str,
 
 
 def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
-    """Settings and method params: defaults, then the backbone's recipe, then what was asked for."""
-    method = methods.get(str(knobs.get("method", Settings.method)))
-    recipe = RECIPES.get(str(knobs.get("backbone", Settings.backbone)), {})
-    settings, params = parse(recipe | knobs, (Settings, method.Params))
+    """Settings and method params: defaults, the method's preset, the backbone's recipe, what was asked for."""
+    wish = {name: str(knobs.get(name, getattr(Settings, name))) for name in ("method", "preset", "dataset", "backbone")}
+    kinds = (Settings, methods.get(wish["method"]).Params)
+    recipe = {name: v for name, v in RECIPES.get(wish["backbone"], {}).items() if name in knob_fields(*kinds)}
+    layers = preset_knobs(wish["preset"], wish["method"], wish["dataset"]) | recipe | knobs
+    settings, params = parse(layers, kinds)
     return settings, params
 
 
 def _fit_network(
     fabric: Fabric,
     out: Path,
-    network: torch.nn.Module,
-    architecture: Architecture,
+    encoders: EncoderFactory,
     pair: DomainPair,
     settings: Settings,
     params: Any,
     display: Display,
-) -> None:
-    """Train the network in place."""
-    views = Views(architecture.side, architecture.mean, architecture.std, settings.weak_view, settings.flip)
+) -> torch.nn.Module:
+    """Train the method; returns the network that predicts."""
+    architecture = encoders.architecture
+    views = Views(
+        architecture.side,
+        architecture.mean,
+        architecture.std,
+        settings.weak_view,
+        settings.flip,
+        strong_view=settings.strong_view,
+    )
     data = pair.training_data(views, settings, fabric.device, (fabric.global_rank, fabric.world_size))
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
-    method = methods.get(settings.method)(network, params, task, settings)
+    method = methods.get(settings.method)(encoders, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     for part in pair.parts.values():
@@ -145,6 +154,7 @@ def _fit_network(
     )
     mark = fingerprint(settings, params, pair)
     Trainer(fabric, method, data, settings, out, mark).fit(pair.truth, display)
+    return method.network
 
 
 def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:

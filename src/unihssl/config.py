@@ -25,6 +25,10 @@ class Settings:
     """What every run has, whatever its method. Defaults are the paper's where it states one."""
 
     method: str = knob("unihssl", "Name of the training method.")
+    preset: Literal["finetune", "original"] = knob(
+        "finetune", "The method's settings for pretrained networks on domain pairs, or its authors' own."
+    )
+    dataset: str = knob("", "Benchmark whose own entry of the preset applies, such as office-31.")
     backbone: str = knob("resnet50", "A timm model name, or `small_cnn` (tiny images), or `mlp` (vectors).")
     weights: str = knob("pretrained", "`pretrained` (timm's hub), `none`, or a weights file.")
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)
@@ -48,24 +52,37 @@ class Settings:
         low=1,
     )
     image_size: int = knob(0, "Side of the stored square images; 0 chooses by backbone.", low=0, high=2048)
-    weak_view: Literal["crop", "translate", "resized_crop"] = knob(
-        "crop", "Training view: random crop, shift by up to 12.5%, or random resized crop."
+    weak_view: Literal["crop", "translate", "resized_crop", "center"] = knob(
+        "crop", "Training view: random crop, shift by up to 12.5%, random resized crop, or the centre."
+    )
+    area_labeled: float = knob(0.08, "Least area of a resized crop, labeled domain.", low=0.01, high=1)
+    area_unlabeled: float = knob(0.08, "Least area of a resized crop, unlabeled domain.", low=0.01, high=1)
+    strong_view: Literal["randaugment", "randaugment_cutout", "moco"] = knob(
+        "randaugment", "Strong view of methods that use one: timm's m10-n2, TorchSSL's with Cutout, or MoCo-v2's."
     )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 
     epochs: int = knob(100, "Epochs of the main training stage.", low=0)
+    steps: int = knob(0, "Steps of the main training stage, in place of epochs; 0 goes by epochs.", low=0)
     max_steps: int = knob(0, "Cap on the steps of each stage; 0 means none.", low=0)
     epoch_length: Literal["max", "min", "unlabeled"] = knob(
         "max", "An epoch passes once over the larger domain, the smaller, or the unlabeled one."
     )
     batch_size: int = knob(32, "Samples of each domain in a step.", low=2)
+    unlabeled_batch: int = knob(0, "Samples of the unlabeled domain in a step, if other than batch_size.", low=0)
     lr: float = knob(5e-4, "Learning rate.", low=0)
     head_lr: float = knob(1.0, "Multiplies the learning rate of layers that are not in the backbone.", low=0)
-    momentum: float = knob(0.9, "Nesterov momentum of SGD.", low=0, high=0.9999)
+    momentum: float = knob(0.9, "Momentum of SGD.", low=0, high=0.9999)
+    nesterov: bool = knob(True, "Nesterov's form of the momentum.")
     weight_decay: float = knob(1e-3, "L2 regularisation.", low=0)
     decay_bias_and_norm: bool = knob(True, "Apply weight decay to biases and normalisation layers too.")
-    schedule: Literal["cosine", "constant"] = knob("cosine", "Learning-rate schedule of the main stage.")
+    schedule: Literal["cosine", "cosine_7_16", "constant", "inverse"] = knob(
+        "cosine", "Learning-rate schedule: cosine to 0, cos(7 pi t / 16), none, (1 + decay_gamma * step)^-decay_power."
+    )
     cosine_horizon: float = knob(1.0, "Length of the cosine in units of the stage; above 1 ends before 0.", low=1)
+    lr_warm_up: float = knob(0.0, "Share of the stage in which the rate first rises linearly.", low=0, high=1)
+    decay_gamma: float = knob(1e-3, "Speed of the inverse schedule.", low=0)
+    decay_power: float = knob(0.75, "Power of the inverse schedule.", low=0)
     progress_by: Literal["iteration", "epoch"] = knob(
         "iteration", "What moves the schedule and the mixup ramp forward."
     )

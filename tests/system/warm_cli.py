@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,6 +44,16 @@ class Started:
         self._outputs = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
         self.process = _context.Process(target=_main, args=([str(a) for a in args], Path.cwd(), self._outputs))
         self.process.start()
+
+    def wait_for(self, path: Path) -> None:
+        """Until it has written this file."""
+        while not path.exists():
+            assert self.process.is_alive(), self.finish().stderr
+            time.sleep(0.005)
+
+    def kill(self) -> Finished:
+        self.process.kill()
+        return self.finish()
 
     def finish(self) -> Finished:
         self.process.join(120)

@@ -43,6 +43,15 @@ class Samples:
         return self.views.weak(self.images, self.generator)
 
     @cached_property
+    def crop(self) -> Tensor:
+        """The plain random crop, for stages that want it whatever the method's own view is."""
+        return self.views.weak(self.images, self.generator, "crop")
+
+    @cached_property
+    def strong(self) -> Tensor:
+        return self.views.strong(self.images, self.generator)
+
+    @cached_property
     def test(self) -> Tensor:
         return self.views.test(self.images)
 

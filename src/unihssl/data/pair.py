@@ -1,7 +1,7 @@
 """Both domains together: read, decoded, split."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -54,15 +54,19 @@ class DomainPair:
         """The training parts on the device. The unlabeled one gets no labels, so that none can be used."""
         labels = torch.from_numpy(self.labeled.domain.labels)
 
-        def training(part: Part, stream: int, labels: Tensor | None) -> TrainingDomain:
+        def training(part: Part, stream: int, wish: int, area: float, labels: Tensor | None) -> TrainingDomain:
             seed = seed_for(settings.seed, stream)
             store = part.store.to(device)
-            batch = min(settings.batch_size, len(part.split.train))
+            batch = min(wish, len(part.split.train))
             if batch % shard[1]:
                 raise UserError(f"a batch of {batch} cannot be shared evenly by {shard[1]} processes: set batch_size")
-            return TrainingDomain(store, part.split.train, views, batch, seed, labels, shard)
+            own_views = replace(views, least_area=area)
+            return TrainingDomain(store, part.split.train, own_views, batch, seed, labels, shard)
 
-        return PairedData(training(self.labeled, 1, labels), training(self.unlabeled, 2, None), settings.seed)
+        labeled = training(self.labeled, 1, settings.batch_size, settings.area_labeled, labels)
+        wish = settings.unlabeled_batch or settings.batch_size
+        unlabeled = training(self.unlabeled, 2, wish, settings.area_unlabeled, None)
+        return PairedData(labeled, unlabeled, settings.seed)
 
 
 def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Domain, Domain]:

@@ -13,45 +13,66 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-WeakView = Literal["crop", "translate", "resized_crop"]
+from unihssl.data.strong import TIMM_M10_N2, TORCHSSL, moco_view, rand_augment
+
+WeakView = Literal["crop", "translate", "resized_crop", "center"]
+StrongView = Literal["randaugment", "randaugment_cutout", "moco"]
 SHIFT = 1 / 8  # of the side: MixMatch's 4 pixels of 32
 ASPECT = (3 / 4, 4 / 3)
-AREA = (0.08, 1.0)
 
 
 @dataclass(frozen=True)
 class Views:
-    """How a model sees images: its side (None: as stored), its normalisation, and the training view."""
+    """How a model sees images: its side (None: as stored), its normalisation, and the training views."""
 
     side: int | None
     mean: tuple[float, ...]
     std: tuple[float, ...]
     weak_view: WeakView = "crop"
     flip: bool = True
+    least_area: float = 0.08  # of a resized crop
+    strong_view: StrongView = "randaugment"
 
     def test(self, images: Tensor) -> Tensor:
         """The centre of the image."""
         if images.dim() == 2:
             return images
-        _, height, width, _ = images.shape
-        out = self._crop_side(height, width)
-        top, left = (height - out[0]) // 2, (width - out[1]) // 2
-        return self._finish(images[:, top : top + out[0], left : left + out[1]])
+        return self._normalised(self._pixels(self._centre(images)))
 
-    def weak(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """A random crop (or shift, or resized crop) and flip."""
+    def weak(self, images: Tensor, generator: torch.Generator, kind: WeakView | None = None) -> Tensor:
+        """A random crop (or shift, or resized crop, or the centre) and flip."""
         if images.dim() == 2:
             return images
-        _, height, width, _ = images.shape
-        if self.weak_view == "resized_crop":
-            return self._finish(images, grid=self._resized_crop_grid(images, generator))
+        return self._normalised(self._weak_pixels(images, generator, kind or self.weak_view))
+
+    def strong(self, images: Tensor, generator: torch.Generator) -> Tensor:
+        """The weak view, drawn anew, and strong augmentation on top. Feature vectors have none."""
+        if images.dim() == 2:
+            return images
+        pixels = self._weak_pixels(images, generator, self.weak_view)
+        if self.strong_view == "moco":
+            return self._normalised(moco_view(pixels, generator))
+        policy = TIMM_M10_N2 if self.strong_view == "randaugment" else TORCHSSL
+        return self._normalised(rand_augment(pixels, generator, policy))
+
+    def _weak_pixels(self, images: Tensor, generator: torch.Generator, kind: WeakView) -> Tensor:
+        if kind == "resized_crop":
+            return self._resized_crop(images, generator)
+        if kind == "center":
+            return self._pixels(_random_crop(self._centre(images), (0, 0), self.flip, generator))
+        height, width = images.shape[1:3]
         out = self._crop_side(height, width)
         slack = (height - out[0], width - out[1])
-        if self.weak_view == "translate" or slack == (0, 0):
-            images = images[:, slack[0] // 2 : slack[0] // 2 + out[0], slack[1] // 2 : slack[1] // 2 + out[1]]
+        if kind == "translate" or slack == (0, 0):
             reach = (round(out[0] * SHIFT), round(out[1] * SHIFT))
-            images, slack = _pad_edges(images, *reach), (2 * reach[0], 2 * reach[1])
-        return self._finish(_random_crop(images, slack, self.flip, generator))
+            images, slack = _pad_edges(self._centre(images), *reach), (2 * reach[0], 2 * reach[1])
+        return self._pixels(_random_crop(images, slack, self.flip, generator))
+
+    def _centre(self, images: Tensor) -> Tensor:
+        height, width = images.shape[1:3]
+        out = self._crop_side(height, width)
+        top, left = (height - out[0]) // 2, (width - out[1]) // 2
+        return images[:, top : top + out[0], left : left + out[1]]
 
     def _crop_side(self, height: int, width: int) -> tuple[int, int]:
         """What is cut from a stored image: the model's side, or all of it where it is no larger than that."""
@@ -59,10 +80,10 @@ class Views:
             return height, width
         return self.side, self.side
 
-    def _resized_crop_grid(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def _resized_crop(self, images: Tensor, generator: torch.Generator) -> Tensor:
         count, height, width, _ = images.shape
         draws = torch.rand(5, count, device=images.device, generator=generator)
-        area = AREA[0] + (AREA[1] - AREA[0]) * draws[0]
+        area = self.least_area + (1 - self.least_area) * draws[0]
         low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
         aspect = torch.exp(low + (high - low) * draws[1])
         scale_y, scale_x = (area / aspect).sqrt().clamp(max=1), (area * aspect).sqrt().clamp(max=1)
@@ -72,17 +93,19 @@ class Views:
         zero = torch.zeros_like(scale_x)
         theta = torch.stack([scale_x, zero, centre_x, zero, scale_y, centre_y], dim=1).view(count, 2, 3)
         out = (self.side, self.side) if self.side else (height, width)
-        return F.affine_grid(theta, [count, 3, *out], align_corners=False)
-
-    def _finish(self, images: Tensor, grid: Tensor | None = None) -> Tensor:
-        """uint8 to normalised floats at the model's side."""
+        grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
         x = images.permute(0, 3, 1, 2).float()
-        if grid is not None:
-            x = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
-        elif self.side and x.shape[2:] != (self.side, self.side):
+        return F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
+
+    def _pixels(self, images: Tensor) -> Tensor:
+        """Floats 0..255, channels first, at the model's side."""
+        x = images.permute(0, 3, 1, 2).float()
+        if self.side and x.shape[2:] != (self.side, self.side):
             x = F.interpolate(x, size=(self.side, self.side), mode="bilinear", antialias=False)
-        mean, std = _pixel_scale(self.mean, x.device), _pixel_scale(self.std, x.device)
-        return (x - mean) / std
+        return x
+
+    def _normalised(self, pixels: Tensor) -> Tensor:
+        return (pixels - _pixel_scale(self.mean, pixels.device)) / _pixel_scale(self.std, pixels.device)
 
 
 @functools.cache

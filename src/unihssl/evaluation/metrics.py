@@ -14,8 +14,8 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[s
     """Accuracy of every prediction rule, pooled and by domain; `rule` is the one the model goes by.
 
     Keys of the result: for each of pooled, labeled and unlabeled (those with samples) the sample count `n`,
-    `accuracy`, `class_mean_accuracy`, `macro_f1` and `accuracy_by_rule`; and `domain_accuracy`, how often the
-    model tells where a sample comes from.
+    `accuracy`, `class_mean_accuracy`, `macro_f1` and `accuracy_by_rule`; `domain_accuracy`, how often the model tells
+    where a sample comes from; and for routed methods `oracle_routing_accuracy`, what they reached if it always did.
     """
     parts = {name: part for name, part in parts.items() if len(part[1])}
     result: dict[str, Any] = {"rule": rule}
@@ -28,6 +28,10 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[s
     result["pooled"] = _numbers(np.concatenate(list(truths.values())), pooled, rule)
     for name in parts:
         result[name] = _numbers(truths[name], guesses[name], rule)
+    oracle = next(iter(parts.values()))[0].oracle
+    if oracle and set(parts) == set(PARTS):
+        routed = [guesses[n][r] == truths[n] for n, r in zip(PARTS, oracle, strict=True)]
+        result["oracle_routing_accuracy"] = float(np.concatenate(routed).mean())
     domains = {n: p.unlabeled_domain for n, (p, _) in parts.items() if p.unlabeled_domain is not None}
     if set(domains) == set(PARTS):
         right = np.concatenate([domains["labeled"] < 0.5, domains["unlabeled"] >= 0.5])

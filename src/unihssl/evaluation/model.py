@@ -34,6 +34,7 @@ class Predictions:
     names: tuple[str, ...]
     probabilities: dict[str, np.ndarray]  # prediction rule -> (N, C)
     unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
+    oracle: tuple[str, str] | None = None  # rules to go by if the domain were known: labeled, unlabeled
     notes: tuple[str, ...] = ()
 
 
@@ -101,6 +102,7 @@ class Model:
             tuple(str(i) for i in chosen.tolist()),
             {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules},
             torch.cat(domain).cpu().numpy() if domain else None,
+            outputs[0].oracle if outputs else None,
         )
 
     def save(self, path: str | Path) -> None:

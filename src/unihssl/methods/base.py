@@ -42,9 +42,9 @@ class Stage:
 
     name: str
     step: Callable[[PairedBatch], Losses]
-    epochs: int
+    settings: Settings  # its length, learning rate and schedule
     epoch_length: Literal["labeled", "max", "min", "unlabeled"]
-    schedule: Literal["cosine", "constant"]
+    trains: nn.Module | None = None  # what its optimiser sees; None is everything
     begin: Callable[[PairedData], None] | None = None
     each_epoch: Callable[[PairedData, int], None] | None = None
 
@@ -53,7 +53,8 @@ class Output(NamedTuple):
     """What a trained network says of a batch: class probabilities by each prediction rule, and the domain."""
 
     probabilities: dict[str, Tensor]  # rule -> (B, C)
-    unlabeled_domain: Tensor | None  # (B,) probability of the unlabeled domain
+    unlabeled_domain: Tensor | None = None  # (B,) probability of the unlabeled domain
+    oracle: tuple[str, str] | None = None  # the rules to go by if the domain were known: labeled, unlabeled
 
 
 class Method(nn.Module):
@@ -67,12 +68,14 @@ class Method(nn.Module):
     paper: ClassVar[str]
     Params: ClassVar[type]
 
-    def __init__(self, network: nn.Module, params: Any, task: Task, settings: Settings) -> None:
+    def __init__(self, make_encoder: MakeEncoder, params: Any, task: Task, settings: Settings) -> None:
         super().__init__()
-        self.network, self.params, self.task, self.settings = network, params, task, settings
+        self.params, self.task, self.settings = params, task, settings
         self.peers = Peers()
+        self.network = self.make_network(make_encoder)
 
     def stages(self) -> list[Stage]:
+        """What to train, in order."""
         raise NotImplementedError(f"{type(self).__name__} must define its stages")
 
     def forward(self, stage: int, batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -81,9 +84,18 @@ class Method(nn.Module):
         total = losses.total()
         return total, {"loss": total.detach()} | {k: v.detach() for k, v in (losses.terms | losses.stats).items()}
 
+    def after_step(self) -> None:
+        """Called when the optimiser has moved: averages of the weights are taken here."""
+
+    def finish(self) -> None:
+        """Called when training has ended; leaves in `network` what predicts."""
+
     def pseudo_classes(self) -> Tensor | None:
         """The class each unlabeled training sample is now believed to have, if the method keeps such beliefs."""
         return None
+
+    def make_network(self, make_encoder: MakeEncoder) -> nn.Module:
+        return self.build_network(make_encoder, self.task.num_classes, self.params)
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: Any) -> nn.Module:
@@ -91,4 +103,4 @@ class Method(nn.Module):
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
-        return Output({"argmax": network(x).float().softmax(1)}, None)
+        return Output({"argmax": network(x).float().softmax(1)})

@@ -21,8 +21,7 @@ class Supervised(Method):
     Params = SupervisedParams
 
     def stages(self) -> list[Stage]:
-        s = self.settings
-        return [Stage("supervised", self.step, s.epochs, "labeled", s.schedule)]
+        return [Stage(self.name, self.step, self.settings, "labeled")]
 
     def step(self, batch: PairedBatch) -> Losses:
         logits = self.network(batch.labeled.weak).float()

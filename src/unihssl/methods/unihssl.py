@@ -1,7 +1,7 @@
 """Uni-HSSL: one classifier over 2C classes, C as seen in each domain (arXiv 2503.00286)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -80,8 +80,8 @@ class UniHSSL(Method):
     params: UniHSSLParams
     network: Classifier
 
-    def __init__(self, network: nn.Module, params: UniHSSLParams, task: Task, settings: Settings) -> None:
-        super().__init__(network, params, task, settings)
+    def __init__(self, make_encoder: MakeEncoder, params: UniHSSLParams, task: Task, settings: Settings) -> None:
+        super().__init__(make_encoder, params, task, settings)
         self.num_classes = task.num_classes
         p = params
         self.pseudo_labels = PseudoLabels(task.num_unlabeled, task.num_classes, p)
@@ -103,9 +103,10 @@ class UniHSSL(Method):
 
     def stages(self) -> list[Stage]:
         s, p = self.settings, self.params
+        pretraining = replace(s, epochs=p.pretrain_epochs, steps=0, schedule=p.pretrain_schedule)
         return [
-            Stage("pretrain", self.pretrain, p.pretrain_epochs, "labeled", p.pretrain_schedule),
-            Stage("adapt", self.adapt, s.epochs, s.epoch_length, s.schedule, self.begin_adapt, self.each_epoch),
+            Stage("pretrain", self.pretrain, pretraining, "labeled"),
+            Stage("adapt", self.adapt, s, s.epoch_length, begin=self.begin_adapt, each_epoch=self.each_epoch),
         ]
 
     def pretrain(self, batch: PairedBatch) -> Losses:
@@ -142,7 +143,7 @@ class UniHSSL(Method):
         p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
         parts = [labeled.weak, unlabeled.weak] + ([mix(labeled.weak, unlabeled.weak)] if mix else [])
-        features, logits = self._forward(parts)
+        features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
         with torch.autocast(logits[0].device.type, enabled=False):
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
@@ -174,16 +175,6 @@ class UniHSSL(Method):
             "unlabeled_half": beliefs[:, self.num_classes :].sum(1).mean(),
         }
         return Losses(terms, weights, stats)
-
-    def _forward(self, parts: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-        """Features and logits of each part, through one set of BatchNorm statistics or each through its own."""
-        sizes = [len(part) for part in parts]
-        if self.params.batch_norm == "joint":
-            features = self.network.features(torch.cat(parts))
-        else:
-            features = torch.cat([self.network.features(part) for part in parts])
-        logits = self.network.head(features)
-        return list(torch.split(features.float(), sizes)), list(torch.split(logits.float(), sizes))
 
     def _beliefs(self, rows: Tensor, prediction: Tensor) -> Tensor:
         """The pseudo-labels to train on now, with the predictions taken in if that is done at every step."""
@@ -217,7 +208,7 @@ class UniHSSL(Method):
         ):
             prototypes.restart()
             for samples in domain.sweep(data.generator):
-                features = self._evaluate(samples.test)[0]
+                features = self.network.evaluate(samples.test)[0]
                 if domain is data.labeled:
                     prototypes.add(features, samples.y)
                 else:
@@ -228,16 +219,7 @@ class UniHSSL(Method):
     def _sweep(self, data: PairedData, view: str) -> Iterator[tuple[Samples, Tensor]]:
         """Every unlabeled training sample's logits in evaluation mode."""
         for samples in data.unlabeled.sweep(data.generator):
-            yield samples, self._evaluate(samples.test if view == "test" else samples.weak)[1]
-
-    @torch.no_grad()
-    def _evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        training = self.network.training
-        self.network.eval()
-        features = self.network.features(x)
-        logits = self.network.head(features)
-        self.network.train(training)
-        return features.float(), logits.float()
+            yield samples, self.network.evaluate(samples.test if view == "test" else samples.weak)[1]
 
     def _classes(self, joint: Tensor) -> Tensor:
         return joint.argmax(1) % self.num_classes

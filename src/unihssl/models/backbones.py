@@ -18,10 +18,23 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PAPER_WEIGHTS = {"resnet50": "resnet50.tv_in1k", "resnet101": "resnet101.tv_in1k"}
 
 # The paper's learning rate is for pretrained networks; encoders that start from scratch need their own.
-RECIPES: dict[str, dict[str, Any]] = {
-    "small_cnn": {"lr": 0.01, "batch_size": 64, "epochs": 20, "weights": "none"},
-    "mlp": {"lr": 0.01, "batch_size": 64, "epochs": 20, "weights": "none"},
+_FROM_SCRATCH: dict[str, Any] = {
+    "weights": "none",
+    "lr": 0.01,
+    "head_lr": 1.0,
+    "schedule": "cosine",
+    "batch_size": 64,
+    "unlabeled_batch": 0,
+    "epochs": 20,
+    "steps": 0,
+    "weak_view": "crop",
+    "bottleneck": 0,
+    "sup_lr": 0.01,
+    "sup_epochs": 20,
+    "reversal_steps": 1000.0,  # runs are that short
+    "teacher_ema": 0.99,
 }
+RECIPES: dict[str, dict[str, Any]] = {"small_cnn": _FROM_SCRATCH, "mlp": _FROM_SCRATCH}
 
 
 @dataclass(frozen=True)

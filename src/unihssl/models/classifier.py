@@ -1,19 +1,27 @@
 """The network every method trains: encoder, optional bottleneck, linear head."""
 
+from typing import Literal
+
+import torch
 from torch import Tensor, nn
+
+BottleneckKind = Literal["bn_relu", "relu", "bn", "linear"]
 
 
 class Classifier(nn.Module):
     """`features` are what prototypes and alignment see; `forward` gives logits."""
 
-    def __init__(self, encoder: nn.Module, width: int, outputs: int, bottleneck: int = 0) -> None:
+    def __init__(
+        self, encoder: nn.Module, width: int, outputs: int, bottleneck: int = 0, kind: BottleneckKind = "bn_relu"
+    ) -> None:
         super().__init__()
         self.encoder = encoder
-        self.bottleneck: nn.Module = nn.Identity()
-        if bottleneck:
-            self.bottleneck = nn.Sequential(
-                nn.Linear(width, bottleneck), nn.BatchNorm1d(bottleneck), nn.ReLU(inplace=True)
-            )
+        layers: list[nn.Module] = [nn.Linear(width, bottleneck)] if bottleneck else []
+        if bottleneck and kind in ("bn_relu", "bn"):
+            layers.append(nn.BatchNorm1d(bottleneck))
+        if bottleneck and kind in ("bn_relu", "relu"):
+            layers.append(nn.ReLU(inplace=True))
+        self.bottleneck = nn.Sequential(*layers)
         self.feature_dim = bottleneck or width
         self.head = nn.Linear(self.feature_dim, outputs)
 
@@ -24,3 +32,20 @@ class Classifier(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x))
         return logits
+
+    def parts(self, parts: list[Tensor], joint: bool = True) -> tuple[list[Tensor], list[Tensor]]:
+        """Features and logits of each part, through one set of BatchNorm statistics or each through its own."""
+        sizes = [len(part) for part in parts]
+        features = self.features(torch.cat(parts)) if joint else torch.cat([self.features(part) for part in parts])
+        logits: Tensor = self.head(features)
+        return list(torch.split(features.float(), sizes)), list(torch.split(logits.float(), sizes))
+
+    @torch.no_grad()
+    def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Features and logits in evaluation mode, whatever mode the network is in."""
+        training = self.training
+        self.eval()
+        features = self.features(x)
+        logits: Tensor = self.head(features)
+        self.train(training)
+        return features.float(), logits.float()

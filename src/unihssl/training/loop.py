@@ -1,6 +1,5 @@
 """Taking a method through its stages."""
 
-import math
 import time
 from pathlib import Path
 from typing import Any, NoReturn
@@ -31,11 +30,12 @@ class Trainer:
         self.folder, self.checkpoint, self.fingerprint = folder, folder / CHECKPOINT, fingerprint
         self.stages = method.stages()
         self.epoch_steps = [data.steps_per_epoch(stage.epoch_length) for stage in self.stages]
-        cap = settings.max_steps or math.inf
-        self.totals = [int(min(s.epochs * n, cap)) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
+        self.totals = [self._length(s.settings, n) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
         if not self.totals[-1]:
             raise UserError(f"this run has 0 steps to train (epochs={settings.epochs}): set epochs to 1 or more")
-        method.peers = FabricPeers(fabric)
+        for part in method.modules():
+            if isinstance(part, Method):
+                part.peers = FabricPeers(fabric)
         self.saved_at = time.monotonic()
 
     def fit(self, truth: Tensor, display: Display) -> None:
@@ -53,6 +53,7 @@ class Trainer:
                 for index in range(position.stage, len(self.stages)):
                     self._run_stage(index, position.step if index == position.stage else 0, optimizer_state)
                     optimizer_state = None
+            self.method.finish()
         finally:
             self.recorder.close()
 
@@ -62,7 +63,7 @@ class Trainer:
             self.data.reseed(index, BEFORE_STAGE)
             with self.fabric.autocast():
                 stage.begin(self.data)
-        self.optimizer = self.fabric.setup_optimizers(make_optimizer(self.method, self.settings))
+        self.optimizer = self.fabric.setup_optimizers(make_optimizer(stage.trains or self.method, stage.settings))
         if optimizer_state:
             self.optimizer.load_state_dict(optimizer_state)
         self.module.train()
@@ -89,13 +90,14 @@ class Trainer:
                 stage.each_epoch(self.data, step // per_epoch)
         by_epoch = self.settings.progress_by == "epoch"
         progress = (step // per_epoch * per_epoch if by_epoch else step) / total
-        self.lr_factor = schedule_factor(stage.schedule, progress, self.settings.cosine_horizon)
+        self.lr_factor = schedule_factor(stage.settings, step, progress)
         set_learning_rate(self.optimizer.param_groups, self.lr_factor)
         batch = self.data.batch(step, total, progress)
         loss, readings = self.module(index, batch)
         self.fabric.backward(loss)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.method.after_step()
         self.recorder.add(readings, batch.images, step + 1)
 
     def _asked_to_stop(self, in_step: bool) -> bool:
@@ -112,7 +114,7 @@ class Trainer:
             "global_step": self._global(Position(index, done)),
         }
         believed = self.method.pseudo_classes() if index == len(self.stages) - 1 else None
-        broken = self.recorder.report(place, self.settings.lr * self.lr_factor, believed)
+        broken = self.recorder.report(place, self.stages[index].settings.lr * self.lr_factor, believed)
         if broken:
             self._stop_on_nan(index, done, broken)
 
@@ -131,6 +133,11 @@ class Trainer:
             f"{', '.join(broken)} became NaN or infinite by step {done} of {stage}; {kept}. "
             f"Try a lower learning rate (--set lr={self.settings.lr / 10:g}) or --set precision=fp32"
         )
+
+    @staticmethod
+    def _length(settings: Settings, per_epoch: int) -> int:
+        steps = settings.steps or settings.epochs * per_epoch
+        return min(steps, settings.max_steps) if settings.max_steps else steps
 
     def _global(self, position: Position) -> int:
         return sum(self.totals[: position.stage]) + position.step

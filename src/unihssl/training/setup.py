@@ -27,7 +27,7 @@ def make_fabric(settings: Settings) -> Fabric:
     return Fabric(
         accelerator="cuda" if on_gpu else "cpu",
         devices=settings.devices,
-        strategy="ddp" if settings.devices > 1 else "auto",
+        strategy="ddp_find_unused_parameters_true" if settings.devices > 1 else "auto",
         precision="bf16-mixed" if bf16 else "32-true",
     )
 
@@ -43,7 +43,7 @@ def pick_device(wish: str) -> str:
 
 
 def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
-    """SGD with Nesterov momentum; each group remembers its learning rate before the schedule."""
+    """SGD with momentum; each group remembers its learning rate before the schedule."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         rate = settings.lr * (1.0 if "encoder." in name else settings.head_lr)
@@ -53,15 +53,20 @@ def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
         [{"params": p, "lr": lr, "base_lr": lr, "weight_decay": wd} for (lr, wd), p in groups.items()],
         lr=settings.lr,
         momentum=settings.momentum,
-        nesterov=settings.momentum > 0,
+        nesterov=settings.nesterov and settings.momentum > 0,
     )
 
 
-def schedule_factor(schedule: str, progress: float, horizon: float) -> float:
-    """What the learning rate is multiplied with after this share of the stage."""
-    if schedule == "constant":
-        return 1.0
-    return 0.5 * (1 + math.cos(math.pi * progress / horizon))
+def schedule_factor(settings: Settings, step: int, progress: float) -> float:
+    """What the learning rate is multiplied with at this step, `progress` being its share of the stage."""
+    rise = min(1.0, progress / settings.lr_warm_up) if settings.lr_warm_up else 1.0
+    if settings.schedule == "cosine":
+        return rise * 0.5 * (1 + math.cos(math.pi * progress / settings.cosine_horizon))
+    if settings.schedule == "cosine_7_16":
+        return rise * math.cos(7 * math.pi * progress / 16)
+    if settings.schedule == "inverse":
+        return float(rise * (1 + settings.decay_gamma * step) ** -settings.decay_power)
+    return rise
 
 
 def set_learning_rate(groups: Iterable[dict[str, Any]], factor: float) -> None:

@@ -1,0 +1,308 @@
+"""Strong views of a whole batch at once, on the device that holds it, each sample with its own ops and magnitudes.
+
+Images come and leave as floats (B, 3, H, W) on the 0..255 scale. Each layer rounds as PIL's uint8 images do.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+MAX_LEVEL = 10.0
+CACHED_PIXELS = 2**18  # how many a CPU works on at once, so that what one op leaves is still in its cache for the next
+Colour = tuple[float, float, float]
+
+
+Op = IntEnum(  # what one layer can do to a sample, by how it is done
+    "Op",
+    "IDENTITY INVERT POSTERIZE SOLARIZE SOLARIZE_ADD BRIGHTNESS CONTRAST AUTOCONTRAST EQUALIZE "  # lookup tables
+    "COLOR SHARPNESS "  # blends
+    "ROTATE SHEAR_X SHEAR_Y TRANSLATE_X TRANSLATE_Y",  # warps
+    start=0,
+)
+
+
+@dataclass(frozen=True)
+class RandAugment:
+    """A RandAugment policy: which ops, how often, how strong. Cubuk et al., 2020.
+
+    A level on 0..10 is drawn around `mean` ("normal", clipped), anywhere ("uniform") or at the whole numbers
+    ("steps"); an op's argument goes linearly with it, from one end of the op's range to the other.
+    """
+
+    ops: tuple[Op, ...]
+    num_ops: int = 2
+    probability: float = 0.5
+    level: Literal["normal", "uniform", "steps"] = "normal"
+    mean: float = 10.0
+    std: float = 2.0
+    enhance: tuple[float, float] = (0.1, 1.9)  # of brightness, contrast, color, sharpness; 1 changes nothing
+    posterize: tuple[int, int] = (0, 4)  # bits kept
+    rotate: float = 30.0  # degrees to either side
+    shear: float = 0.3
+    translate: float = 0.45
+    translate_unit: Literal["side", "pixel"] = "side"
+    resample: Literal["bilinear", "nearest"] = "bilinear"
+    fill: Colour = (124, 116, 104)  # what a warp brings in from outside; here ImageNet's mean colour
+    cutout: float = 0.0  # longest side of the square, as a share of the width; 0 cuts nothing
+    cutout_fill: Colour = (125, 123, 114)
+
+
+_EVERY_OP = tuple(op for op in Op if op != Op.IDENTITY)
+_TORCHSSL_OPS = tuple(op for op in Op if op not in (Op.INVERT, Op.SOLARIZE_ADD))
+
+TIMM_M10_N2 = RandAugment(_EVERY_OP)  # timm's rand-m10-n2-mstd2: half its levels are 10, where Solarize does nothing
+TORCHSSL = RandAugment(
+    _TORCHSSL_OPS, 3, 1.0, "uniform", enhance=(0.05, 0.95), posterize=(4, 8), translate=0.3, resample="nearest",
+    fill=(0, 0, 0), cutout=0.5,
+)  # fmt: skip
+FIXMATCH_IMAGENET = RandAugment(
+    tuple(Op), level="steps", translate=100, translate_unit="pixel", resample="nearest", fill=(128, 128, 128)
+)
+
+
+@torch.no_grad()
+def rand_augment(images: Tensor, generator: torch.Generator, policy: RandAugment = TIMM_M10_N2) -> Tensor:
+    """Each sample through its own `num_ops` ops, drawn with replacement, then its own cutout if the policy has one."""
+    ops, arguments = draw_ops(len(images), generator, policy)
+    squares = torch.rand(len(images), 3, device=images.device, generator=generator)
+
+    def layers(images: Tensor, ops: Tensor, arguments: Tensor, squares: Tensor) -> Tensor:
+        out = images.round().clamp(0, 255)
+        for layer in range(policy.num_ops):
+            out = apply_ops(out, ops[:, layer], arguments[:, layer], policy)
+        return cut_out(out, squares, policy) if policy.cutout else out
+
+    return _in_parts(layers, images, ops, arguments, squares)
+
+
+def draw_ops(count: int, generator: torch.Generator, policy: RandAugment) -> tuple[Tensor, Tensor]:
+    """Ops and their arguments, both (count, num_ops); a layer that is not applied is the identity."""
+    shape, device = (count, policy.num_ops), generator.device
+    drawn = torch.randint(len(policy.ops), shape, device=device, generator=generator)
+    applied = torch.rand(shape, device=device, generator=generator) < policy.probability
+    ops = torch.where(applied, _constant(policy.ops, device)[drawn], int(Op.IDENTITY))
+    if policy.level == "normal":
+        levels = policy.mean + policy.std * torch.randn(shape, device=device, generator=generator)
+    elif policy.level == "uniform":
+        levels = MAX_LEVEL * torch.rand(shape, device=device, generator=generator)
+    else:
+        levels = torch.randint(int(MAX_LEVEL) + 1, shape, device=device, generator=generator).float()
+    signs = 1 - 2 * torch.randint(2, shape, device=device, generator=generator)
+    return ops, op_arguments(ops, levels.clamp(0, MAX_LEVEL), signs, policy)
+
+
+def op_arguments(ops: Tensor, levels: Tensor, signs: Tensor, policy: RandAugment) -> Tensor:
+    """What each op is called with at its level, as timm's `LEVEL_TO_ARG`; warps go to the side the sign says."""
+    start, span, whole, signed = _argument_rules(policy, ops.device)[:, ops]
+    arguments = start + span * levels / MAX_LEVEL
+    arguments = torch.where(whole > 0, arguments.floor(), arguments)
+    return torch.where(signed > 0, signs * arguments, arguments)
+
+
+@functools.cache
+def _argument_rules(policy: RandAugment, device: torch.device) -> Tensor:
+    """Per op: its argument at level 0, what level 10 adds, whether it is a whole number, whether it has a sign."""
+    enhance = (policy.enhance[0], policy.enhance[1] - policy.enhance[0], 0, 0)
+    rules: dict[Op, tuple[float, float, int, int]] = dict.fromkeys(Op, (0, 0, 0, 0))
+    rules |= dict.fromkeys((Op.BRIGHTNESS, Op.CONTRAST, Op.COLOR, Op.SHARPNESS), enhance)
+    rules[Op.POSTERIZE] = (policy.posterize[0], policy.posterize[1] - policy.posterize[0], 1, 0)
+    rules[Op.SOLARIZE] = (0, 256, 1, 0)
+    rules[Op.SOLARIZE_ADD] = (0, 110, 1, 0)
+    rules[Op.ROTATE] = (0, policy.rotate, 0, 1)
+    rules |= dict.fromkeys((Op.SHEAR_X, Op.SHEAR_Y), (0, policy.shear, 0, 1))
+    rules |= dict.fromkeys((Op.TRANSLATE_X, Op.TRANSLATE_Y), (0, policy.translate, 0, 1))
+    return torch.tensor([rules[op] for op in Op], dtype=torch.float32, device=device).T
+
+
+def apply_ops(images: Tensor, ops: Tensor, arguments: Tensor, policy: RandAugment) -> Tensor:
+    """One layer: each sample's own op at its own argument. What is not of an op's kind passes it unchanged."""
+    gray, values = _gray(images), images.long().flatten(2)
+    tables = _lookup_tables(values, gray, ops, arguments)
+    out = tables.gather(2, values).view_as(images)
+    out = _enhance(out, gray, ops, arguments)
+    return _warp(out, ops, arguments, policy)
+
+
+def _lookup_tables(values: Tensor, gray: Tensor, ops: Tensor, arguments: Tensor) -> Tensor:
+    """What each of the 256 values becomes, per sample and channel (B, 3, 256), as PIL's ImageOps builds it."""
+    op, argument, value = ops.view(-1, 1, 1), arguments.view(-1, 1, 1), torch.arange(256.0, device=values.device)
+    step_of_bits = torch.exp2(8 - argument.clamp(0, 8))
+    same_in_every_channel = {
+        Op.IDENTITY: value,
+        Op.INVERT: 255 - value,
+        Op.POSTERIZE: (value / step_of_bits).floor() * step_of_bits,
+        Op.SOLARIZE: torch.where(value < argument, value, 255 - value),
+        Op.SOLARIZE_ADD: torch.where(value < 128, (value + argument).clamp(max=255), value),
+        Op.BRIGHTNESS: _blend(torch.zeros_like(value), value, argument),
+        Op.CONTRAST: _blend((gray.mean((2, 3), keepdim=True) + 0.5).floor().squeeze(3), value, argument),
+    }
+    stacked = torch.stack([table.expand(len(values), 1, -1) for _, table in sorted(same_in_every_channel.items())])
+    slot = torch.where(ops < len(stacked), ops, int(Op.IDENTITY))
+    tables = stacked[slot, torch.arange(len(values), device=values.device)]
+    counts = torch.zeros(*values.shape[:2], 256, device=values.device)
+    counts.scatter_add_(2, values, torch.ones((), device=values.device).expand_as(values))
+    tables = torch.where(op == Op.AUTOCONTRAST, _autocontrast_table(counts, value), tables)
+    return torch.where(op == Op.EQUALIZE, _equalize_table(counts, value), tables)
+
+
+def _autocontrast_table(counts: Tensor, value: Tensor) -> Tensor:
+    """The darkest value becomes 0, the lightest 255; a flat channel stays."""
+    present = counts > 0
+    low = torch.where(present, value, 255).amin(2, keepdim=True)
+    high = torch.where(present, value, 0).amax(2, keepdim=True)
+    stretched = ((value - low) * 255 / (high - low).clamp(min=1)).floor().clamp(0, 255)
+    return torch.where(high > low, stretched, value)
+
+
+def _equalize_table(counts: Tensor, value: Tensor) -> Tensor:
+    """The cumulative histogram in steps of a 255th of the pixels, the lightest value's pixels not counted."""
+    below = counts.cumsum(2) - counts
+    # Pixels below the lightest value present: all but those of the last bin that holds any.
+    step = (torch.where(counts > 0, below, 0).amax(2, keepdim=True) / 255).floor()
+    equalized = ((below + (step / 2).floor()) / step.clamp(min=1)).floor().clamp(max=255)
+    return torch.where(step > 0, equalized, value)
+
+
+def _enhance(images: Tensor, gray: Tensor, ops: Tensor, arguments: Tensor) -> Tensor:
+    """Color is a blend with the grey image, sharpness one with the smoothed image."""
+    op = ops.view(-1, 1, 1, 1)
+    degenerate = torch.where(op == Op.COLOR, gray, torch.where(op == Op.SHARPNESS, _smooth(images), images))
+    return _blend(degenerate, images, arguments.view(-1, 1, 1, 1))
+
+
+def _blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
+    """PIL's `Image.blend`: from the degenerate image (0) to the image (1) and beyond, truncated to whole numbers."""
+    return (images - degenerate).mul(factor).add_(degenerate).clamp_(0, 255).floor_()
+
+
+def _gray(images: Tensor) -> Tensor:
+    """PIL's "L": luma in 16-bit fixed point, which float32 holds exactly."""
+    red, green, blue = images.chunk(3, dim=1)
+    return (19595 * red).add_(green, alpha=38470).add_(blue, alpha=7471).add_(32768).div_(65536).floor_()
+
+
+def _smooth(images: Tensor) -> Tensor:
+    """PIL's SMOOTH filter: the 3x3 neighbours weigh 1, the pixel itself 5; the border stays."""
+    rows = (images[:, :, :-2] + images[:, :, 1:-1]).add_(images[:, :, 2:])
+    square = (rows[..., :-2] + rows[..., 1:-1]).add_(rows[..., 2:])
+    out = images.clone()
+    out[:, :, 1:-1, 1:-1] = square.add_(images[:, :, 1:-1, 1:-1], alpha=4).div_(13).round_()
+    return out
+
+
+def _warp(images: Tensor, ops: Tensor, arguments: Tensor, policy: RandAugment) -> Tensor:
+    """Rotation about the centre, shear from the top left corner, or translation, by PIL's pixel centres."""
+    height, width = images.shape[2:]
+
+    def of(op: Op) -> Tensor:
+        return torch.where(ops == op, arguments, 0).view(-1, 1, 1)
+
+    angle, shear_x, shear_y = of(Op.ROTATE) * (math.pi / 180), of(Op.SHEAR_X), of(Op.SHEAR_Y)
+    unit_x, unit_y = (width, height) if policy.translate_unit == "side" else (1, 1)
+    shift_x = shear_x * (height / 2) + of(Op.TRANSLATE_X) * unit_x
+    shift_y = shear_y * (width / 2) + of(Op.TRANSLATE_Y) * unit_y
+    x = torch.arange(width, device=images.device) - (width - 1) / 2
+    y = (torch.arange(height, device=images.device) - (height - 1) / 2).unsqueeze(1)
+    # Written out rather than F.affine_grid, whose matrix product would run in TF32 or bf16 where those are on.
+    from_x = (angle.cos() * x + shift_x) * (2 / width) + (shear_x - angle.sin()) * y * (2 / width)
+    from_y = (shear_y + angle.sin()) * x * (2 / height) + (angle.cos() * y + shift_y) * (2 / height)
+    grid = torch.stack([from_x, from_y], dim=3)
+    warped = F.grid_sample(images, grid, policy.resample, padding_mode="border", align_corners=False)
+    warped.add_(0.01).floor_()  # PIL truncates; the hundredth keeps float32's rounding from taking a grey level
+    inside = (torch.maximum(from_x.abs_(), from_y.abs_()) < 1).unsqueeze(1)
+    warped = torch.where(inside, warped, _constant(policy.fill, images.device).view(1, 3, 1, 1))
+    return torch.where(ops.view(-1, 1, 1, 1) >= Op.ROTATE, warped, images)
+
+
+def cut_out(images: Tensor, squares: Tensor, policy: RandAugment) -> Tensor:
+    """A square of one colour, from `squares` (B, 3) in 0..1: its share of the longest side, its centre. TorchSSL."""
+    height, width = images.shape[2:]
+    share, centre_y, centre_x = squares.unsqueeze(2).unbind(1)
+    side = share * policy.cutout * width
+
+    def covered(centre: Tensor, length: int) -> Tensor:
+        first = (centre * length - side / 2).clamp(min=0).floor()
+        at = torch.arange(length, device=images.device)
+        return (at >= first) & (at <= (first + side).floor())
+
+    square = covered(centre_y, height).unsqueeze(2) & covered(centre_x, width).unsqueeze(1)
+    return torch.where(square.unsqueeze(1), _constant(policy.cutout_fill, images.device).view(1, 3, 1, 1), images)
+
+
+@torch.no_grad()
+def moco_view(images: Tensor, generator: torch.Generator) -> Tensor:
+    """MoCo-v2's colours, as SimMatch's strong view: jitter (p 0.8), grayscale (p 0.2), blur (p 0.5). No crop, no flip.
+
+    Jitter goes in one order (brightness, contrast, saturation, hue), where torchvision draws an order per image.
+    """
+    draws = torch.rand(len(images), 8, 1, 1, 1, device=images.device, generator=generator)
+    return _in_parts(_moco_colours, images, draws)
+
+
+def _moco_colours(images: Tensor, draws: Tensor) -> Tensor:
+    jitters, brightness, contrast, saturation, hue, grays, blurs, sigma = draws.unbind(1)
+    strengths = (0.6 + 0.8 * brightness, 0.6 + 0.8 * contrast, 0.6 + 0.8 * saturation, 0.2 * hue - 0.1)
+    out = torch.where(jitters < 0.8, colour_jitter(images, *strengths), images)
+    out = torch.where(grays < 0.2, _gray(out), out)
+    return torch.where(blurs < 0.5, gaussian_blur(out, 0.1 + 1.9 * sigma), out)
+
+
+def colour_jitter(images: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
+    """torchvision's ColorJitter with each sample's own factors, (B, 1, 1, 1); hue in turns of the colour wheel."""
+    out = _blend(torch.zeros_like(images), images, brightness)
+    out = _blend((_gray(out).mean((1, 2, 3), keepdim=True) + 0.5).floor(), out, contrast)
+    out = _blend(_gray(out), out, saturation)
+    return _turn_hue(out, hue)
+
+
+def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
+    """Through HSV and back: a channel lies below the largest by its distance on the wheel times the chroma."""
+    red, green, blue = images.chunk(3, dim=1)
+    largest = images.amax(1, keepdim=True)
+    chroma = largest - images.amin(1, keepdim=True)
+    scale = 1 / torch.where(chroma > 0, chroma, 1)
+    sixth = torch.where(
+        largest == red,
+        (green - blue) * scale,
+        torch.where(largest == green, 2 + (blue - red) * scale, 4 + (red - green) * scale),
+    )
+    wheel = (sixth + 6 * turns + _constant((5, 3, 1), images.device).view(1, 3, 1, 1)) % 6
+    return largest - chroma * torch.minimum(wheel, 4 - wheel).clamp(0, 1)
+
+
+def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
+    """Each sample with its own sigma, (B, 1, 1, 1); the kernel is a tenth of the image long. Chen et al., 2020."""
+    count, channels, height, width = images.shape
+    reach = max(1, min(height, width) // 20)
+    offset = torch.arange(-reach, reach + 1, device=images.device)
+    kernel = torch.exp(-0.5 * (offset / sigma.view(-1, 1)) ** 2)
+    kernel = kernel / kernel.sum(1, keepdim=True)
+    kernels = kernel.repeat(1, channels).view(count * channels, 1, 1, -1)
+    rows = F.pad(images, (reach, reach, reach, reach), mode="reflect").view(1, count * channels, height + 2 * reach, -1)
+    with torch.autocast(images.device.type, enabled=False):  # bf16 cannot tell neighbouring grey levels apart
+        rows = F.conv2d(rows, kernels, groups=count * channels)
+        return F.conv2d(rows, kernels.transpose(2, 3), groups=count * channels).view_as(images)
+
+
+def _in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Tensor:
+    """The view of the images as float planes, on a CPU some at a time; back in their own type and memory format."""
+    if images.dim() != 4 or images.shape[1] != 3:
+        raise ValueError(f"strong views need images of shape (B, 3, H, W), got {tuple(images.shape)}")
+    parts = 1 + images.numel() // (3 * CACHED_PIXELS) if images.device.type == "cpu" else 1
+    samples = zip(*(each.chunk(parts) for each in (images.float().contiguous(), *draws)), strict=True)
+    out = torch.cat([view(*some) for some in samples]).to(images.dtype)
+    channels_last = images.is_contiguous(memory_format=torch.channels_last)
+    return out.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+
+
+@functools.cache
+def _constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+    """Copied to the device once, not in every step."""
+    return torch.tensor(values, device=device)

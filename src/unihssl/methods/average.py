@@ -1,0 +1,27 @@
+"""Moving average of a network's weights."""
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+
+class WeightAverage(nn.Module):
+    """A second network whose parameters follow the first's slowly; its buffers (BatchNorm) are copies."""
+
+    def __init__(self, network: nn.Module, decay: float) -> None:
+        super().__init__()
+        self.decay = decay
+        self.network = copy.deepcopy(network).requires_grad_(False)
+
+    @torch.no_grad()
+    def update(self, network: nn.Module) -> None:
+        mine: list[Tensor] = list(self.network.parameters())
+        live: list[Tensor] = list(network.parameters())
+        torch._foreach_lerp_(mine, live, 1 - self.decay)
+        for buffer, current in zip(self.network.buffers(), network.buffers(), strict=True):
+            buffer.copy_(current)
+
+    @torch.no_grad()
+    def copy_to(self, network: nn.Module) -> None:
+        network.load_state_dict(self.network.state_dict())

@@ -1,0 +1,52 @@
+"""FlexMatch: FixMatch with a threshold for each class that rises as the class is learnt (Zhang et al., 2021)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unihssl.config import Settings, knob
+from unihssl.methods.base import MakeEncoder, Task
+from unihssl.methods.fixmatch import FixMatch, FixMatchParams
+
+
+@dataclass(frozen=True)
+class FlexMatchParams(FixMatchParams):
+    threshold: float = knob(0.95, "Confidence that counts as learnt, and the highest threshold.", low=0, high=1)
+    threshold_warm_up: bool = knob(True, "Count unlearnt samples too while they are the majority.")
+
+
+class FlexMatch(FixMatch):
+    """Classes with few confident samples get a lower threshold (curriculum pseudo-labeling)."""
+
+    name = "flexmatch"
+    paper = "Zhang et al., FlexMatch, NeurIPS 2021 (arXiv 2110.08263)"
+    Params = FlexMatchParams
+    params: FlexMatchParams
+    learnt: Tensor
+
+    def __init__(self, make_encoder: MakeEncoder, params: FlexMatchParams, task: Task, settings: Settings) -> None:
+        super().__init__(make_encoder, params, task, settings)
+        self.register_buffer("learnt", torch.full((task.num_unlabeled,), -1))
+
+    def thresholds(self) -> Tensor:
+        return curriculum_thresholds(
+            self.learnt, self.task.num_classes, self.params.threshold, self.params.threshold_warm_up
+        )
+
+    def observe(self, rows: Tensor, confidence: Tensor, target: Tensor) -> None:
+        rows, confidence, target = map(self.peers.gather, (rows, confidence, target))
+        self.learnt[rows] = torch.where(confidence >= self.params.threshold, target, self.learnt[rows])
+
+
+def curriculum_thresholds(learnt: Tensor, num_classes: int, threshold: float, warm_up: bool) -> Tensor:
+    """Eqs. 5-11: the share of samples each class has won, mapped convexly to a threshold (C,).
+
+    `learnt` is each unlabeled sample's class once it was confident, -1 before.
+    """
+    counts = torch.zeros(num_classes + 1, device=learnt.device)
+    counts = counts.scatter_add(0, learnt + 1, torch.ones_like(learnt, dtype=counts.dtype))
+    unlearnt, won = counts[0], counts[1:]
+    most = torch.maximum(won.max(), unlearnt) if warm_up else won.max()
+    share = won / most.clamp(min=1)
+    return threshold * share / (2 - share)

@@ -1,0 +1,111 @@
+"""An adapted model for one domain, a supervised one for the other, and a classifier that tells which to ask."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from unihssl.config import Settings, knob
+from unihssl.data.batches import PairedBatch
+from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
+from unihssl.methods.cdan import CDAN, CDANParams
+from unihssl.methods.mcc import MCC, MCCParams
+from unihssl.models.classifier import Classifier
+
+
+@dataclass(frozen=True)
+class RouterParams:
+    sup_epochs: int = knob(100, "Epochs of the supervised model.", low=1)
+    sup_lr: float = knob(5e-4, "Learning rate of the supervised model and of the domain classifier.", low=0)
+    router: Literal["network", "frozen"] = knob(
+        "network", "The domain classifier: a network of its own, or a linear layer on frozen features."
+    )
+    router_epochs: int = knob(10, "Epochs of the domain classifier.", low=1)
+
+
+class Routed(Method):
+    """Three networks trained one after the other; at test time each sample goes to one of the first two."""
+
+    Adapter: ClassVar[type[Method]]
+    network: nn.ModuleDict
+
+    def make_network(self, make_encoder: MakeEncoder) -> nn.Module:
+        self.adapter = self.Adapter(make_encoder, self.params, self.task, self.settings)
+        return self._assemble(self.adapter.network, make_encoder, self.task.num_classes)
+
+    @classmethod
+    def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: Any) -> nn.Module:
+        adapted = cls.Adapter.build_network(make_encoder, num_classes, params)
+        return cls._assemble(adapted, make_encoder, num_classes)
+
+    @staticmethod
+    def _assemble(adapted: nn.Module, make_encoder: MakeEncoder, num_classes: int) -> nn.ModuleDict:
+        supervised, domain = Classifier(*make_encoder(), num_classes), Classifier(*make_encoder(), 1)
+        return nn.ModuleDict({"adapted": adapted, "supervised": supervised, "domain": domain})
+
+    def stages(self) -> list[Stage]:
+        p, domain = self.params, self.network["domain"]
+        trained = domain.get_submodule("head") if p.router == "frozen" else domain
+        like_supervised = replace(Settings(), lr=p.sup_lr, max_steps=self.settings.max_steps)
+        learn_labels = replace(like_supervised, epochs=p.sup_epochs)
+        learn_domain = replace(like_supervised, epochs=p.router_epochs)
+        return [
+            *(replace(stage, trains=self.adapter) for stage in self.adapter.stages()),
+            Stage("supervised", self.learn_labels, learn_labels, "labeled", trains=self.network["supervised"]),
+            Stage("router", self.learn_domain, learn_domain, "max", trains=trained),
+        ]
+
+    def learn_labels(self, batch: PairedBatch) -> Losses:
+        logits = self.network["supervised"](batch.labeled.crop).float()
+        return Losses({"labeled": F.cross_entropy(logits, batch.labeled.y)})
+
+    def learn_domain(self, batch: PairedBatch) -> Losses:
+        """Labeled against unlabeled samples, each domain with half the say."""
+        parts = [batch.labeled.crop, batch.unlabeled.crop]
+        domain: Any = self.network["domain"]
+        if self.params.router == "frozen":
+            logits = [domain.head(domain.evaluate(x)[0]).squeeze(1) for x in parts]
+        else:
+            logits = [x.squeeze(1) for x in domain.parts(parts)[1]]
+        loss = (F.softplus(-logits[0]).mean() + F.softplus(logits[1]).mean()) / 2
+        right = ((logits[0] > 0).float().mean() + (logits[1] <= 0).float().mean()) / 2
+        return Losses({"domain": loss}, stats={"router_accuracy": right})
+
+    @classmethod
+    def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
+        """`argmax` is the routed prediction; the two models' own stand beside it, for routing by an oracle."""
+        supervised, adapted = (network.get_submodule(n)(x).float().softmax(1) for n in ("supervised", "adapted"))
+        labeled = network.get_submodule("domain")(x).float().sigmoid()
+        routed = torch.where(labeled >= 0.5, supervised, adapted)
+        rules = {"argmax": routed, "supervised": supervised, "adapted": adapted}
+        return Output(rules, 1 - labeled.squeeze(1), oracle=("supervised", "adapted"))
+
+
+@dataclass(frozen=True)
+class CDANSupParams(CDANParams, RouterParams):
+    """CDAN's knobs and the router's."""
+
+
+class CDANSup(Routed):
+    """CDAN for the unlabeled domain, Supervised for the labeled one."""
+
+    name = "cdan+sup"
+    paper = CDAN.paper
+    Params = CDANSupParams
+    Adapter = CDAN
+
+
+@dataclass(frozen=True)
+class MCCSupParams(MCCParams, RouterParams):
+    """MCC's knobs and the router's."""
+
+
+class MCCSup(Routed):
+    """MCC for the unlabeled domain, Supervised for the labeled one."""
+
+    name = "mcc+sup"
+    paper = MCC.paper
+    Params = MCCSupParams
+    Adapter = MCC

@@ -1,0 +1,162 @@
+"""A batch is a pure function of the seed and the step."""
+
+import numpy as np
+import pytest
+import torch
+
+from unihssl.data.batches import PairedData, TrainingDomain, seed_for
+from unihssl.data.store import Store
+from unihssl.data.views import Views
+
+VIEWS = Views(None, (0.0,) * 3, (1.0,) * 3)
+
+
+def training(count, batch, seed=0, labeled=True, vectors=True, first=100, shard=(0, 1)):
+    """Samples first, first + 1, ... of a larger domain; each vector holds its number, its label is number % 5."""
+    total = first + count
+    samples = torch.arange(total, dtype=torch.float32).view(-1, 1)
+    if not vectors:
+        samples = torch.randint(256, (total, 16, 16, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(9))
+    labels = torch.arange(total) % 5 if labeled else None
+    return TrainingDomain(Store(samples), np.arange(first, total), VIEWS, batch, seed, labels, shard)
+
+
+def paired(labeled=50, unlabeled=30, batch=8, seed=0):
+    domains = (
+        training(labeled, batch, seed_for(seed, 1), vectors=False),
+        training(unlabeled, batch, seed_for(seed, 2), labeled=False, vectors=False),
+    )
+    return PairedData(*domains, seed)
+
+
+def rows_at(domain, step):
+    return domain.samples(step, torch.Generator()).rows.tolist()
+
+
+@pytest.mark.parametrize("step", [0, 3, 11, 1000])
+def test_a_batch_depends_on_seed_and_step_alone(step):
+    fresh = rows_at(training(50, 8, seed=4), step)
+    used = training(50, 8, seed=4)
+    for other in (0, 17, 2, 999):
+        rows_at(used, other)
+    assert rows_at(used, step) == fresh
+    assert rows_at(training(50, 8, seed=5), step) != fresh
+    assert rows_at(training(50, 8, seed=4), step + 1) != fresh
+
+
+@pytest.mark.parametrize(("count", "batch"), [(48, 8), (50, 8), (7, 7), (9, 2)])
+def test_each_pass_shows_a_sample_once_and_drops_the_rest(count, batch):
+    domain = training(count, batch)
+    per_pass = count // batch
+    passes = [[rows_at(domain, p * per_pass + i) for i in range(per_pass)] for p in range(3)]
+    for batches in passes:
+        assert all(len(rows) == batch for rows in batches)
+        seen = [row for rows in batches for row in rows]
+        assert len(set(seen)) == len(seen) == per_pass * batch
+        assert set(seen) <= set(range(count))
+    assert passes[0] != passes[1] != passes[2]
+
+
+def test_no_sample_is_dropped_for_ever():
+    domain = training(50, 8)
+    assert {row for step in range(60) for row in rows_at(domain, step)} == set(range(50))
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_a_batch_larger_than_its_domain_shrinks(count):
+    domain = training(count, 32)
+    assert domain.batch == count
+    assert [sorted(rows_at(domain, step)) for step in range(3)] == [list(range(count))] * 3
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_share_one_batch(processes):
+    domains = [training(50, 8, shard=(rank, processes)) for rank in range(processes)]
+    for step in (0, 5, 20):
+        shares = [rows_at(domain, step) for domain in domains]
+        assert {len(share) for share in shares} == {8 // processes}
+        assert sorted(row for share in shares for row in share) == sorted(rows_at(training(50, 8), step))
+
+
+def test_processes_draw_apart():
+    draws = []
+    for rank in (0, 1):
+        data = PairedData(training(50, 8, shard=(rank, 2)), training(50, 8, labeled=False, shard=(rank, 2)), 0)
+        data.reseed(1, 3)
+        draws.append((float(torch.rand(1)), float(torch.rand(1, generator=data.generator))))
+    assert set(draws[0]).isdisjoint(draws[1])
+
+
+def test_rows_labels_and_samples_belong_together():
+    samples = training(50, 8).samples(3, torch.Generator())
+    assert samples.images.flatten().tolist() == [100 + row for row in samples.rows.tolist()]
+    assert samples.y.tolist() == [(100 + row) % 5 for row in samples.rows.tolist()]
+    assert len(samples) == 8
+
+
+def test_unlabeled_samples_have_no_labels():
+    domain = training(20, 4, labeled=False)
+    for samples in (domain.samples(0, torch.Generator()), next(domain.sweep(torch.Generator()))):
+        with pytest.raises(AttributeError, match="unlabeled: no label of theirs may be used"):
+            samples.y  # noqa: B018
+
+
+@pytest.mark.parametrize(("count", "batch", "sizes"), [(50, 20, [20, 20, 10]), (40, 20, [20, 20]), (5, 256, [5])])
+def test_sweep_covers_all_in_order(count, batch, sizes):
+    parts = list(training(count, 8).sweep(torch.Generator(), batch))
+    assert [len(part) for part in parts] == sizes
+    assert [row for part in parts for row in part.rows.tolist()] == list(range(count))
+    assert [int(x) for part in parts for x in part.images.flatten()] == list(range(100, 100 + count))
+
+
+def test_views_of_a_batch_are_drawn_once():
+    data = paired()
+    data.reseed(0, 0)
+    samples = data.batch(0, 10, 0.0).labeled
+    assert samples.weak is samples.weak
+    assert samples.test is samples.test
+    assert samples.weak.shape == samples.test.shape == (8, 3, 16, 16)
+
+
+def test_a_step_can_be_repeated():
+    def drawn(data, stage, step):
+        data.reseed(stage, step)
+        batch = data.batch(step, 100, 0.0)
+        return torch.cat([batch.labeled.weak, batch.unlabeled.weak, torch.rand(1).expand(1, 3, 16, 16)])
+
+    first, resumed = paired(), paired()
+    expected = [drawn(first, 1, step) for step in range(20)]
+    for step in (17, 3):
+        torch.testing.assert_close(drawn(resumed, 1, step), expected[step], rtol=0, atol=0)
+    assert not torch.equal(drawn(first, 2, 3), expected[3])
+    assert not torch.equal(drawn(paired(seed=1), 1, 3), expected[3])
+    assert not torch.equal(expected[3], expected[4])
+
+
+def test_a_batch_carries_its_place_in_the_stage():
+    batch = paired().batch(3, 40, 0.25)
+    assert (batch.step, batch.total_steps, batch.progress) == (3, 40, 0.25)
+    assert len(batch.labeled) == len(batch.unlabeled) == 8
+    assert batch.labeled is batch.labeled
+    assert batch.images == 16
+
+
+@pytest.mark.parametrize(
+    ("sizes", "batch", "expected"),
+    [
+        ((2535, 715), 32, {"labeled": 80, "unlabeled": 23, "max": 80, "min": 23}),
+        ((448, 715), 32, {"labeled": 14, "unlabeled": 23, "max": 23, "min": 14}),
+        ((64, 20), 32, {"labeled": 2, "unlabeled": 1, "max": 2, "min": 1}),
+    ],
+)
+def test_steps_per_epoch(sizes, batch, expected):
+    data = PairedData(training(sizes[0], batch), training(sizes[1], batch, labeled=False), 0)
+    assert {length: data.steps_per_epoch(length) for length in expected} == expected
+
+
+def test_seeds_are_mixed_well():
+    seeds = {seed_for(a, b, c) for a in range(10) for b in range(3) for c in range(50)}
+    assert len(seeds) == 1500
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    assert seed_for(1, 2) == seed_for(1, 2)
+    assert len({seed_for(1, 2), seed_for(2, 1), seed_for(1), seed_for(2)}) == 4

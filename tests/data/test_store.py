@@ -1,0 +1,201 @@
+"""Decoding once: stored sizes, exact pixels, and what becomes of files that cannot be read."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from unihssl.config import Settings
+from unihssl.data.sources import labeled_domain, unlabeled_domain
+from unihssl.data.store import Store, fill_store, stored_size
+from unihssl.errors import UserError
+
+DEFAULTS = Settings()
+
+
+def noise(*shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+
+
+def save_noise(path, height=16, width=16, seed=0, **options):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(noise(height, width, 3, seed=seed)).save(path, **options)
+
+
+def bilinear(pixels, height, width):
+    return np.asarray(Image.fromarray(pixels).resize((width, height), Image.Resampling.BILINEAR))
+
+
+def damage(path, how):
+    content = path.read_bytes()
+    path.write_bytes({"empty": b"", "text": b"this is no image", "cut": content[: len(content) // 2]}[how])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Three classes of four images of 24x24."""
+    for name in ("a", "b", "c"):
+        for i in range(4):
+            save_noise(tmp_path / name / f"{i}.png", 24, 24, seed=i)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("sizes", "wish", "model_side", "expected"),
+    [
+        ([(300, 200), (500, 400)], 0, 224, (256, 256)),
+        ([(300, 200), (500, 400)], 0, 384, (439, 439)),
+        ([(300, 200)], 0, None, (32, 32)),
+        ([(300, 200)], 100, 224, (100, 100)),
+        ([(20, 20), (20, 20)], 0, 224, (20, 20)),
+        ([(20, 30), (20, 30)], 0, None, (20, 30)),
+        ([(64, 64)], 0, 224, (64, 64)),
+        ([(65, 65)], 0, 224, (256, 256)),
+        ([(20, 20), (24, 24)], 0, 224, (256, 256)),
+        ([(20, 20), (24, 24)], 0, None, (32, 32)),
+        ([(20, 20)], 48, 224, (48, 48)),
+    ],
+)
+def test_stored_size(tmp_path, sizes, wish, model_side, expected):
+    for i, (height, width) in enumerate(sizes):
+        save_noise(tmp_path / "files" / f"{i}.png", height, width)
+    from_files = unlabeled_domain(tmp_path / "files", ("a", "b"), DEFAULTS)
+    from_arrays = [unlabeled_domain(np.zeros((2, *size), np.uint8), (0, 1), DEFAULTS) for size in sizes]
+    assert stored_size([from_files], wish, model_side) == expected
+    assert stored_size(from_arrays, wish, model_side) == expected
+
+
+def test_stored_size_looks_past_unreadable_files(folder):
+    damage(folder / "a" / "0.png", "empty")
+    assert stored_size([labeled_domain(folder, DEFAULTS)], 0, 224) == (24, 24)
+
+
+def test_small_rotated_images_keep_their_upright_size(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    save_noise(tmp_path / "1.png", 20, 30, exif=exif)
+    domain = unlabeled_domain(tmp_path, ("a", "b"), DEFAULTS)
+    size = stored_size([domain], 0, None)
+    assert size == (30, 20)
+    upright = np.rot90(noise(20, 30, 3), -1)
+    np.testing.assert_array_equal(fill_store(domain, size)[1].samples[0], upright)
+
+
+@pytest.mark.parametrize("size", [(24, 24), (16, 12), (40, 48)])
+def test_files_are_resized_as_pillow_does(folder, size):
+    told = []
+    domain, store = fill_store(labeled_domain(folder, DEFAULTS), size, lambda done, total: told.append((done, total)))
+    assert store.samples.dtype == torch.uint8
+    assert store.samples.shape == (12, *size, 3)
+    assert len(store) == len(domain) == 12
+    for row in range(12):
+        np.testing.assert_array_equal(store.samples[row], bilinear(noise(24, 24, 3, seed=row % 4), *size))
+    assert told == [(i, 12) for i in range(1, 13)]
+    assert domain.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (noise(4, 10, 8), noise(4, 10, 8)[..., None].repeat(3, 3)),
+        (noise(4, 10, 8, 1), noise(4, 10, 8, 1).repeat(3, 3)),
+        (noise(4, 10, 8, 3), noise(4, 10, 8, 3)),
+        (noise(4, 10, 8, 3) / 255, noise(4, 10, 8, 3)),
+        ((noise(4, 10, 8, 3) / 255).astype(np.float32), noise(4, 10, 8, 3)),
+        (noise(4, 10, 8, 3).astype(np.int64), noise(4, 10, 8, 3)),
+    ],
+)
+@pytest.mark.parametrize("size", [(10, 8), (16, 16)])
+def test_arrays(array, expected, size):
+    _, store = fill_store(unlabeled_domain(array, (0, 1), DEFAULTS), size)
+    assert store.samples.dtype == torch.uint8
+    assert store.samples.shape == (4, *size, 3)
+    for stored, image in zip(store.samples, expected, strict=True):
+        np.testing.assert_array_equal(stored, bilinear(image, *size))
+
+
+def test_vectors():
+    vectors = np.random.default_rng(0).normal(size=(5, 7))
+    _, store = fill_store(unlabeled_domain(vectors, (0, 1), DEFAULTS), (0, 0))
+    assert store.samples.dtype == torch.float32
+    np.testing.assert_array_equal(store.samples, vectors.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.full((2, 4, 4), 255.0), r"float64 in 255\.\.255"),
+        (np.full((2, 4, 4), -0.5), "floats in 0..1"),
+        (np.full((2, 4, 4), np.nan), "floats in 0..1"),
+        (np.full((2, 4, 4), 300), "int64 in 300..300"),
+        (noise(2, 4, 4, 4), r"1 or 3 channels, last; got shape \(2, 4, 4, 4\)"),
+        (noise(2, 3, 8, 8), r"1 or 3 channels, last; got shape \(2, 3, 8, 8\)"),
+        (np.array([[1.0, np.nan]] * 2), "not finite"),
+        (np.array([[1.0, np.inf]] * 2), "not finite"),
+    ],
+)
+def test_bad_arrays(array, message):
+    with pytest.raises(UserError, match=message):
+        fill_store(unlabeled_domain(array, (0, 1), DEFAULTS), (4, 4))
+
+
+def test_take_and_to():
+    store = Store(torch.arange(12, dtype=torch.uint8).view(4, 3))
+    assert store.take(torch.tensor([2, 0])).tolist() == [[6, 7, 8], [0, 1, 2]]
+    assert store.to(torch.device("cpu")).samples.device.type == "cpu"
+
+
+@pytest.mark.parametrize("suffix", ["png", "jpg", "webp", "bmp", "tiff"])
+@pytest.mark.parametrize(("how", "reason"), [("empty", "the file is empty"), ("text", "not an image"), ("cut", "")])
+def test_unreadable_files_are_skipped_counted_and_named(folder, suffix, how, reason):
+    save_noise(folder / "b" / f"x.{suffix}", 24, 24)
+    damage(folder / "b" / f"x.{suffix}", how)
+    domain, store = fill_store(labeled_domain(folder, DEFAULTS), (24, 24))
+    assert len(domain) == len(store) == len(domain.items) == len(domain.labels) == 12
+    assert f"b/x.{suffix}" not in domain.names
+    assert np.bincount(domain.labels).tolist() == [4, 4, 4]
+    assert len(domain.notes) == 1
+    assert f"{folder}: skipped 1 of 13 images as unreadable (b/x.{suffix}: {reason}" in domain.notes[0]
+    for row, name in enumerate(domain.names):
+        np.testing.assert_array_equal(store.samples[row], noise(24, 24, 3, seed=int(name[2])))
+
+
+def test_several_unreadable_files(folder):
+    for name in ("a/0", "a/3", "c/1"):
+        damage(folder / f"{name}.png", "empty")
+    domain, store = fill_store(labeled_domain(folder, DEFAULTS), (24, 24))
+    assert len(store) == 9
+    assert np.bincount(domain.labels).tolist() == [2, 4, 3]
+    assert "skipped 3 of 12" in domain.notes[0]
+    assert all(f"{name}.png: the file is empty" in domain.notes[0] for name in ("a/0", "a/3", "c/1"))
+
+
+def test_notes_add_up(tmp_path):
+    for i in range(3):
+        save_noise(tmp_path / "may" / f"{i}.png")
+    damage(tmp_path / "may" / "1.png", "empty")
+    domain, _ = fill_store(unlabeled_domain(tmp_path, ("a", "b"), DEFAULTS), (16, 16))
+    assert ["name no class" in domain.notes[0], "skipped 1 of 3" in domain.notes[1]] == [True, True]
+
+
+def test_a_class_that_loses_all_is_an_error(folder):
+    for i in range(4):
+        damage(folder / "b" / f"{i}.png", "cut")
+    with pytest.raises(UserError, match=r"skipped 4 of 12 .*no readable image is left in class b$"):
+        fill_store(labeled_domain(folder, DEFAULTS), (24, 24))
+
+
+def test_no_readable_image_is_an_error(tmp_path):
+    for i in range(12):
+        save_noise(tmp_path / f"{i}.png")
+        damage(tmp_path / f"{i}.png", "empty")
+    with pytest.raises(UserError, match=r"skipped 12 of 12 .* and 4 more\); no readable image is left$"):
+        fill_store(unlabeled_domain(tmp_path, ("a", "b"), DEFAULTS), (16, 16))
+
+
+def test_a_file_that_vanished(folder):
+    domain = labeled_domain(folder, DEFAULTS)
+    (folder / "a" / "2.png").unlink()
+    domain, store = fill_store(domain, (24, 24))
+    assert len(store) == 11
+    assert "a/2.png: " in domain.notes[0]

@@ -1,0 +1,131 @@
+"""A trained model: asked, saved, loaded."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import unihssl
+
+QUICK = {"epochs": 2, "pretrain_epochs": 2, "batch_size": 8, "tensorboard": False}
+
+
+@pytest.fixture(scope="module", params=["argmax", "sum"])
+def model(request, image_arrays) -> unihssl.Model:
+    return unihssl.fit(*image_arrays, backbone="small_cnn", prediction=request.param, **QUICK)
+
+
+@pytest.fixture(scope="module")
+def on_vectors(vector_arrays) -> unihssl.Model:
+    return unihssl.fit(*vector_arrays, **QUICK)
+
+
+def test_shapes_and_consistency(model, image_arrays):
+    x = image_arrays[1][0]
+    probabilities, domain = model.predict_proba(x), model.predict_domain(x)
+    assert probabilities.shape == (60, 3) and domain.shape == (60,)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-6)
+    assert (probabilities >= 0).all() and (domain >= 0).all() and (domain <= 1).all()
+    assert (model.predict(x) == model.classes_[probabilities.argmax(1)]).all()
+
+
+def test_the_rule_goes_from_2c_outputs_to_a_class_as_it_says(model, image_arrays):
+    """From the network's own outputs: argmax over 2C mod C, or argmax of the sum of halves."""
+    x = image_arrays[0][0]
+    pixels = torch.from_numpy(x).permute(0, 3, 1, 2) / 255
+    mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (model.architecture.mean, model.architecture.std))
+    with torch.inference_mode():
+        joint = model.network((pixels - mean) / std).softmax(1)
+    by_rule = {"argmax": joint.argmax(1) % 3, "sum": (joint[:, :3] + joint[:, 3:]).argmax(1)}
+    assert (model.predict(x) == model.classes_[by_rule[model.rule]]).all()
+    np.testing.assert_allclose(model.predict_domain(x), joint[:, 3:].sum(1), atol=1e-5)
+    assert model.result["rule"] == model.rule
+
+
+def test_a_saved_model_predicts_the_same(model, image_arrays, tmp_path):
+    model.save(tmp_path / "deep" / "er")
+    loaded = unihssl.load(tmp_path / "deep" / "er")
+    for x, _ in image_arrays:
+        assert (loaded.predict(x) == model.predict(x)).all()
+        assert (loaded.predict_proba(x) == model.predict_proba(x)).all()
+        assert (loaded.predict_domain(x) == model.predict_domain(x)).all()
+    assert loaded.classes_.dtype == model.classes_.dtype and loaded.rule == model.rule
+    assert {p.name for p in (tmp_path / "deep" / "er").iterdir()} == {"model.safetensors", "model.json"}
+
+
+def test_saving_again_replaces_the_model(model, on_vectors, vector_arrays, tmp_path):
+    model.save(tmp_path)
+    on_vectors.save(tmp_path)
+    assert (unihssl.load(tmp_path).predict(vector_arrays[0][0]) == on_vectors.predict(vector_arrays[0][0])).all()
+
+
+def test_one_at_a_time_or_all_together(model, image_arrays):
+    x = image_arrays[0][0]
+    one_by_one = np.concatenate([model.predict_proba(x[i : i + 1]) for i in range(5)])
+    np.testing.assert_allclose(one_by_one, model.predict_proba(x)[:5], atol=1e-5)
+    many = np.concatenate([x] * 6)  # more than the batch it works in
+    assert (model.predict(many) == np.tile(model.predict(x), 6)).all()
+
+
+def test_files_folders_and_arrays_of_the_same_images_agree(model, image_arrays, tmp_path):
+    x = image_arrays[0][0][:3]
+    for i, pixels in enumerate(x):
+        Image.fromarray(pixels).save(tmp_path / f"{i}.png")
+    np.save(tmp_path / "x.npy", x)
+    paths = sorted(tmp_path.glob("*.png"))
+    for same in (tmp_path, paths, [str(p) for p in paths], tmp_path / "x.npy", x / 255.0, list(x)):
+        np.testing.assert_allclose(model.predict_proba(same), model.predict_proba(x), atol=1e-5)
+
+
+def test_a_list_of_two_is_two_samples(model, on_vectors, image_arrays, vector_arrays):
+    """Not samples and labels, as in training."""
+    for asked, x in ((model, image_arrays[0][0]), (on_vectors, vector_arrays[0][0])):
+        assert (asked.predict(list(x[:2])) == asked.predict(x[:2])).all()
+
+
+def test_samples_of_another_kind_are_refused(model, on_vectors, image_arrays, vector_arrays):
+    with pytest.raises(unihssl.UserError, match="this model takes images, and got samples of shape"):
+        model.predict(vector_arrays[0][0])
+    with pytest.raises(unihssl.UserError, match="this model takes vectors of length 5"):
+        on_vectors.predict(image_arrays[0][0])
+    with pytest.raises(unihssl.UserError, match="this model takes vectors of length 5"):
+        on_vectors.predict(vector_arrays[0][0][:, :4])
+    with pytest.raises(unihssl.UserError, match="shape"):
+        model.predict(image_arrays[0][0][:0])
+
+
+def test_a_model_of_the_labeled_domain_alone_knows_no_domains(image_arrays):
+    quick = {name: value for name, value in QUICK.items() if name != "pretrain_epochs"}
+    supervised = unihssl.fit(*image_arrays, backbone="small_cnn", method="supervised", **quick)
+    with pytest.raises(unihssl.UserError, match="supervised does not tell the domains apart"):
+        supervised.predict_domain(image_arrays[0][0])
+    assert supervised.predict_proba(image_arrays[0][0]).shape == (60, 3)
+
+
+def test_loading_what_is_no_model(model, on_vectors, tmp_path):
+    with pytest.raises(unihssl.UserError, match="no such run directory or saved model"):
+        unihssl.load(tmp_path / "missing")
+    with pytest.raises(unihssl.UserError, match=r"model\.json: not found"):
+        unihssl.load(tmp_path)
+    model.save(tmp_path)
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    on_vectors.save(tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    with pytest.raises(unihssl.UserError, match=r"model\.safetensors does not belong to its model\.json"):
+        unihssl.load(tmp_path)
+    for content, message in ((json.dumps({"format": 99}), "format 99"), ("{}", "format"), ("[]", "model")):
+        (tmp_path / "model.json").write_text(content)
+        with pytest.raises(unihssl.UserError, match=message):
+            unihssl.load(tmp_path)
+
+
+def test_a_run_that_has_not_finished_says_so(image_arrays, tmp_path, monkeypatch):
+    monkeypatch.setattr("unihssl.methods.unihssl.UniHSSL.begin_adapt", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        unihssl.fit(*image_arrays, tmp_path, backbone="small_cnn", **QUICK)
+    with pytest.raises(
+        unihssl.UserError, match=f"has not finished; go on with: unihssl train --resume --out {tmp_path}"
+    ):
+        unihssl.load(tmp_path)

@@ -1,0 +1,270 @@
+"""Uni-HSSL inside real runs: what it knows before and after a step, and what every knob does."""
+
+import copy
+import math
+import typing
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from conftest import colour_images
+from torch import Tensor
+
+import unihssl
+from unihssl.config import Settings, knob_fields
+from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
+
+C = 3
+LABELED, UNLABELED = colour_images(8, 0, seed=0), colour_images(12, 60, seed=1)
+QUICK = {
+    "backbone": "small_cnn",
+    "batch_size": 8,
+    "tensorboard": False,
+    "pretrain_epochs": 8,
+    "epochs": 2,
+    "lr": 0.05,  # pseudo-labels are trusted from the first step on
+    "epsilon": 0.4,
+}
+
+
+def fit(**knobs: object) -> unihssl.Model:
+    return unihssl.fit(LABELED, UNLABELED, **QUICK | knobs)
+
+
+def weights(model: unihssl.Model) -> Tensor:
+    return torch.cat([t.flatten().float() for t in model.network.state_dict().values()])
+
+
+def watch(monkeypatch: pytest.MonkeyPatch, name: str, around: Callable[[UniHSSL, Any, Callable[[], Any]], Any]) -> None:
+    """Have `around(method, argument, proceed)` stand around every call of one of the method's own methods."""
+    real = getattr(UniHSSL, name)
+    monkeypatch.setattr(UniHSSL, name, lambda self, *args: around(self, args[0], lambda: real(self, *args)))
+
+
+def options(*classes: type) -> list[tuple[str, Any]]:
+    """Every option of every knob that has a handful of them, but for what this machine lacks."""
+    found = []
+    for name, (_, kind) in knob_fields(*classes).items():
+        choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else (True, False) if kind is bool else ()
+        found += [(name, choice) for choice in choices if choice != "cuda" or torch.cuda.is_available()]
+    return found
+
+
+@pytest.fixture(scope="module")
+def by_default() -> Tensor:
+    return weights(fit())
+
+
+# Options that only matter where a class goes missing, beliefs change sides, or after training: tested one by one.
+QUIET = {("first_half", "drop"), ("missing_classes", "zero"), ("prediction", "sum")}
+
+
+@pytest.mark.parametrize(("name", "value"), options(UniHSSLParams))
+def test_every_option_of_the_method_trains_and_does_something(by_default, name, value, tmp_path):
+    model = fit(out=tmp_path / "run", **{name: value})
+    rows = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert '"mixup"' in rows and "NaN" not in rows and "Infinity" not in rows
+    assert weights(model).isfinite().all()
+    default = knob_fields(UniHSSLParams)[name][0].default
+    assert torch.equal(weights(model), by_default) == (value == default or (name, value) in QUIET)
+
+
+@pytest.mark.parametrize(("name", "value"), options(Settings))
+def test_every_option_of_the_settings_trains(name, value, tmp_path):
+    model = fit(out=tmp_path / "run", max_steps=2, **{name: value})
+    rows = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert '"mixup"' in rows and "NaN" not in rows and "Infinity" not in rows
+    assert weights(model).isfinite().all()
+
+
+@pytest.mark.parametrize(("length", "steps"), [("max", 8), ("min", 6), ("unlabeled", 8)])
+def test_an_epoch_is_as_long_as_it_says(length, steps, tmp_path):
+    """21 labeled and 32 unlabeled training images, two epochs of batches of 8."""
+    fit(out=tmp_path / "run", epoch_length=length)
+    assert f'"step": {steps},' in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1]
+
+
+@pytest.mark.parametrize("bottleneck", [0, 16])
+def test_a_bottleneck_is_as_wide_as_asked(bottleneck):
+    head = fit(bottleneck=bottleneck, max_steps=2).network.head
+    assert head.out_features == 2 * C and (head.in_features == 16) == (bottleneck == 16)
+
+
+def test_initial_pseudo_labels_are_the_pretrained_models_in_the_unlabeled_half(monkeypatch):
+    seen = []
+
+    def around(method, data, proceed):
+        network = copy.deepcopy(method.network).eval()
+        proceed()
+        pixels = torch.from_numpy(UNLABELED[0]).permute(0, 3, 1, 2) / 255
+        mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
+        with torch.no_grad():
+            expected = network((pixels - mean) / std)[:, :C].softmax(1)
+        table = method.pseudo_labels.table
+        assert (table[:, :C] == 0).all()
+        torch.testing.assert_close(table[:, C:], expected, atol=1e-5, rtol=1e-4)
+        assert method.network.training
+        seen.append(True)
+
+    watch(monkeypatch, "begin_adapt", around)
+    fit(test_fraction=0)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("start", ["random", "zeros", "copy"])
+def test_the_second_half_of_the_head_starts_as_told(monkeypatch, start):
+    seen = []
+
+    def around(method, data, proceed):
+        before = copy.deepcopy(method.network.state_dict())
+        proceed()
+        after = method.network.state_dict()
+        for name in ("head.weight", "head.bias"):
+            first, second = after[name][:C], after[name][C:]
+            assert torch.equal(first, before[name][:C])
+            bound = 1 / math.sqrt(method.network.head.in_features)
+            checks = {
+                "zeros": (second == 0).all(),
+                "copy": torch.equal(second, first),
+                "random": (second.abs() <= bound).all() and len(second.unique()) == second.numel(),
+            }
+            assert checks[start]
+            assert start != "random" or not torch.equal(second, before[name][C:])  # not what pre-training decayed
+        rest = [name for name in before if not name.startswith("head.")]
+        assert all(torch.equal(before[name], after[name]) for name in rest)
+        seen.append(True)
+
+    watch(monkeypatch, "begin_adapt", around)
+    fit(second_half=start)
+    assert seen == [True]
+
+
+def forward(network: torch.nn.Module, batch: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Features and logits of both domains, through one set of BatchNorm statistics."""
+    with torch.no_grad():
+        features = network.features(torch.cat([batch.labeled.weak, batch.unlabeled.weak]))
+        logits = network.head(features)
+    size = len(batch.labeled)
+    return features[:size], features[size:], logits[:size], logits[size:]
+
+
+@pytest.mark.parametrize("update", ["wma", "previous"])
+def test_a_step_updates_the_rows_it_draws_and_no_others(monkeypatch, update):
+    seen = []
+
+    def around(method, batch, proceed):
+        network, old = copy.deepcopy(method.network), method.pseudo_labels.table.clone()
+        losses = proceed()
+        prediction = forward(network, batch)[3].softmax(1)
+        rows, table = batch.unlabeled.rows, method.pseudo_labels.table
+        torch.testing.assert_close(table[rows], 0.8 * old[rows] + 0.2 * prediction if update == "wma" else prediction)
+        others = np.setdiff1d(np.arange(len(table)), rows)
+        assert torch.equal(table[others], old[others])
+        torch.testing.assert_close(table.sum(1), torch.ones(len(table)))
+        seen.append(len(rows))
+        return losses
+
+    watch(monkeypatch, "adapt", around)
+    fit(lambda_mixup=0, pseudo_update=update)
+    assert seen == [8] * 8
+
+
+def test_refreshing_by_epoch_leaves_rows_alone_within_one(monkeypatch):
+    tables = []
+
+    def around(method, batch, proceed):
+        losses = proceed()
+        tables.append(method.pseudo_labels.table.clone())
+        return losses
+
+    watch(monkeypatch, "adapt", around)
+    fit(pseudo_refresh="epoch")
+    assert all(torch.equal(tables[0], t) for t in tables[:4]) and all(torch.equal(tables[4], t) for t in tables[4:])
+    assert not torch.equal(tables[0], tables[4])
+
+
+def test_folding_keeps_every_belief_in_the_unlabeled_half(monkeypatch):
+    tables = []
+
+    def around(method, batch, proceed):
+        losses = proceed()
+        tables.append(method.pseudo_labels.table.clone())
+        return losses
+
+    watch(monkeypatch, "adapt", around)
+    fit(first_half="fold")
+    assert (tables[-1][:, :C] == 0).all()
+    torch.testing.assert_close(tables[-1].sum(1), torch.ones(len(tables[-1])))
+
+
+def test_the_first_steps_losses_are_the_papers_equations(monkeypatch):
+    """Eqs. 4-9 and 13 as slow loops over one batch; prototypes have no past yet. (Mixup has tests of its own.)"""
+    seen = []
+
+    def around(method, batch, proceed):
+        network, old = copy.deepcopy(method.network), method.pseudo_labels.table.clone()
+        losses = proceed()
+        if batch.step:
+            return losses
+        features_l, features_u, logits_l, logits_u = forward(network, batch)
+        y = batch.labeled.y.tolist()
+        log_l, log_u = logits_l.log_softmax(1), logits_u.log_softmax(1)
+        beliefs = 0.8 * old[batch.unlabeled.rows] + 0.2 * logits_u.softmax(1)
+        trusted = [float(b.max()) > 0.4 for b in beliefs]
+        labeled = sum(-log_l[i, k] for i, k in enumerate(y)) / len(y)
+        cross = [-(b * row).sum() for b, row in zip(beliefs, log_u, strict=True)]
+        pseudo = sum(c for c, t in zip(cross, trusted, strict=True) if t) / len(cross)
+        peaks = beliefs.argmax(1).tolist()
+        prototypes_l, prototypes_u = {}, {}
+        for k in range(C):
+            mine = [i for i, label in enumerate(y) if label == k]
+            theirs = [i for i, peak in enumerate(peaks) if peak == C + k and trusted[i]]
+            if mine and theirs:
+                prototypes_l[k], prototypes_u[k] = features_l[mine].mean(0), features_u[theirs].mean(0)
+        prototype = 0.0
+        similarity = {
+            (a, b): torch.cosine_similarity(prototypes_l[a], prototypes_u[b], dim=0) / 0.5
+            for a in prototypes_l
+            for b in prototypes_u
+        }
+        for k in prototypes_l:
+            others = [j for j in prototypes_l if j != k]
+            for pairs in ([(k, j) for j in others], [(j, k) for j in others]):
+                prototype -= similarity[k, k] - torch.stack([similarity[p] for p in pairs]).exp().sum().log()
+        assert len(prototypes_l) >= 2 and any(trusted)
+        for name, value in (("labeled", labeled), ("pseudo", pseudo), ("prototype", prototype)):
+            torch.testing.assert_close(losses.terms[name].detach(), value, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(losses.total().detach(), 2 * labeled + 3 * pseudo + 0.5 * prototype)
+        assert losses.stats["mask_rate"] == pytest.approx(sum(trusted) / len(trusted))
+        seen.append(True)
+        return losses
+
+    watch(monkeypatch, "adapt", around)
+    fit(lambda_mixup=0, lambda_cl=2, lambda_pl=3, lambda_pa=0.5)
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("knob", ["lambda_pl", "lambda_pa", "lambda_mixup", "lambda_cl"])
+def test_a_weight_of_zero_takes_a_term_out_of_the_objective(by_default, knob):
+    assert not torch.equal(weights(fit(**{knob: 0})), by_default)
+
+
+def test_pre_training_uses_the_first_c_outputs_alone(monkeypatch):
+    gradients = []
+
+    def around(method, batch, proceed):
+        losses = proceed()
+        (gradient,) = torch.autograd.grad(losses.total(), method.network.head.weight, retain_graph=True)
+        gradients.append(gradient)
+        return losses
+
+    watch(monkeypatch, "pretrain", around)
+    fit(pretrain_epochs=1, max_steps=2)
+    assert all((g[C:] == 0).all() and g[:C].any() for g in gradients) and len(gradients) == 2
+
+
+def test_without_pre_training_the_main_stage_starts_at_once(tmp_path):
+    fit(out=tmp_path / "run", pretrain_epochs=0)
+    assert "pretrain" not in (tmp_path / "run" / "metrics.jsonl").read_text()

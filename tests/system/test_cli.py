@@ -1,0 +1,313 @@
+"""The commands as a user types them."""
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import yaml
+from PIL import Image
+from warm_cli import FAST, Finished, train_args, unihssl
+
+import unihssl as package
+from unihssl.config import Settings, knob_fields
+from unihssl.methods.unihssl import UniHSSLParams
+from unihssl.models.backbones import RECIPES
+
+COMMAND = Path(sys.executable).with_name("unihssl")
+RATE = RECIPES["small_cnn"]["lr"]
+
+
+def cold(*args: object) -> Finished:
+    """The installed command itself, started afresh."""
+    done = subprocess.run([COMMAND, *map(str, args)], capture_output=True, text=True, timeout=120)
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+class Run(NamedTuple):
+    folder: Path
+    said: Finished
+
+    def json(self, name: str) -> dict:
+        return json.loads((self.folder / name).read_text())
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, image_folders) -> Run:
+    """A run long enough to learn something, with a third of the images held out."""
+    folder = tmp_path_factory.mktemp("runs") / "run"
+    knobs = {"test_fraction": 0.3, "epochs": 4, "tensorboard": True}
+    return Run(folder, cold(*train_args(*image_folders, folder, **knobs), "--json"))
+
+
+def test_train_prints_one_json_object_and_nothing_else(run):
+    assert run.said.stderr == ""
+    assert len(run.said.stdout.splitlines()) == 1
+    assert run.said.result == run.json("result.json") | {"run": str(run.folder)}
+
+
+def test_training_learns_the_labeled_domain(run):
+    assert run.said.result["labeled"]["accuracy"] >= 0.9
+
+
+def test_run_directory_holds_the_whole_run(run):
+    files = {p.name for p in run.folder.iterdir() if not p.name.startswith(".")}
+    assert files == {
+        "config.yaml",
+        "environment.json",
+        "metrics.jsonl",
+        "model.json",
+        "model.safetensors",
+        "result.json",
+        "split.json",
+        "tensorboard",
+    }
+    assert not list(run.folder.glob(".*.tmp"))
+    assert [p.name.startswith("events.out") for p in (run.folder / "tensorboard").iterdir()] == [True]
+    config = yaml.safe_load((run.folder / "config.yaml").read_text())
+    assert set(config) == set(knob_fields(Settings, UniHSSLParams))
+    assert (config["epochs"], config["beta"], config["lr"]) == (4, 0.8, RATE)  # --set, the paper, the recipe
+    environment = run.json("environment.json")
+    assert environment["packages"]["unihssl"] == package.__version__ and "train" in environment["command"]
+
+
+def test_split_file_shows_that_no_test_image_trained(run, image_folders):
+    split = run.json("split.json")
+    for role, folder in zip(("labeled", "unlabeled"), image_folders, strict=True):
+        names = {p.relative_to(folder).as_posix() for p in folder.rglob("*.png")}
+        train, test = split[role]["train"], split[role]["test"]
+        assert set(train) | set(test) == names and len(train) + len(test) == len(names)
+        assert [sum(name.startswith(c) for name in test) for c in ("blue", "green", "red")] == [6, 6, 6]
+        assert run.json("result.json")[role]["n"] == 18
+
+
+def test_metrics_tell_losses_mask_rate_lr_throughput_and_the_oracle(run):
+    rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    assert [(r["stage"], r["epoch"]) for r in rows] == [("pretrain", 1), *(("adapt", e) for e in (1, 2, 3, 4))]
+    steps = 6  # 42 training images in batches of 8, rounded up
+    assert [r["global_step"] for r in rows] == [steps * (i + 1) for i in range(5)]
+    terms = {"loss", "labeled", "pseudo", "prototype", "mixup", "mask_rate", "pseudo_agreement"}
+    assert terms | {"lr", "images_per_second", "oracle_pseudo_accuracy"} <= set(rows[-1])
+    assert rows[-1]["lr"] < rows[1]["lr"] < rows[0]["lr"] == RATE
+
+
+def test_tensorboard_has_the_rows_of_the_metrics_file(run):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    events = EventAccumulator(str(run.folder / "tensorboard"))
+    events.Reload()
+    rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
+    for name in ("loss", "mask_rate", "oracle_pseudo_accuracy", "lr", "images_per_second"):
+        logged = [(e.step, e.value) for e in events.Scalars(f"adapt/{name}")]
+        assert logged == [(r["global_step"], pytest.approx(r[name])) for r in rows if r["stage"] == "adapt"]
+
+
+def test_evaluate_reproduces_the_result_exactly(run):
+    said = unihssl("evaluate", run.folder, "--json")
+    assert said.result == run.json("result.json")
+    assert set(said.result["pooled"]["accuracy_by_rule"]) == {"argmax", "sum"}
+    assert 0 <= said.result["domain_accuracy"] <= 1
+
+
+def test_evaluate_measures_the_images_it_is_given(run, image_folders):
+    result = unihssl("evaluate", run.folder, "--labeled", image_folders[0], "--json").result
+    assert result["labeled"]["n"] == 60
+    assert result["pooled"] == result["labeled"] and "unlabeled" not in result
+
+
+def test_tables_show_both_rules_and_both_domains(run):
+    said = unihssl("evaluate", run.folder)
+    assert said.code == 0 and said.stderr == ""
+    for word in (
+        "argmax",
+        "sum",
+        "pooled",
+        "labeled",
+        "unlabeled",
+        f"{100 * run.said.result['pooled']['accuracy']:.1f}",
+    ):
+        assert word in said.stdout
+
+
+def test_predict_writes_a_row_for_each_image(run, image_folders, tmp_path):
+    out = tmp_path / "preds.csv"
+    summary = unihssl("predict", run.folder, image_folders[1], "--out", out, "--json").result
+    with out.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    classes = ["blue", "green", "red"]
+    assert list(rows[0]) == ["path", "class", "confidence", *(f"p({c})" for c in classes), "p(unlabeled domain)"]
+    assert [row["path"] for row in rows] == [str(p) for p in sorted(image_folders[1].rglob("*.png"))]
+    for row in rows:
+        probabilities = {c: float(row[f"p({c})"]) for c in classes}
+        assert sum(probabilities.values()) == pytest.approx(1, abs=3e-6)
+        assert row["class"] == max(probabilities, key=probabilities.get)
+        assert float(row["confidence"]) == probabilities[row["class"]]
+        assert 0 <= float(row["p(unlabeled domain)"]) <= 1
+    assert summary["images"] == 60 and summary["out"] == str(out)
+    assert summary["classes"] == {c: n for c in classes if (n := sum(row["class"] == c for row in rows))}
+
+
+def test_predictions_agree_with_the_reported_accuracy(run, tmp_path):
+    for role in ("labeled", "unlabeled"):
+        split = run.json("split.json")[role]
+        images = [Path(split["source"], name) for name in split["test"]]
+        out = tmp_path / f"{role}.csv"
+        unihssl("predict", run.folder, *images, "--out", out)
+        with out.open(newline="") as file:
+            right = [row["class"] == Path(row["path"]).parent.name for row in csv.DictReader(file)]
+        assert sum(right) / len(right) == run.said.result[role]["accuracy"]
+
+
+def test_predict_leaves_out_and_names_what_is_no_image(run, image_folders, tmp_path):
+    good = tmp_path / "good.png"
+    Image.open(next(image_folders[0].rglob("*.png"))).save(good)
+    (tmp_path / "broken.jpg").write_bytes(b"not an image")
+    said = unihssl("predict", run.folder, good, tmp_path / "broken.jpg", "--out", tmp_path / "p.csv")
+    assert said.code == 0
+    assert "broken.jpg" in said.stderr and "1 of 2" in said.stderr
+    assert "1 images" in said.stdout
+    assert len((tmp_path / "p.csv").read_text().splitlines()) == 2
+
+
+def test_a_supervised_run_has_no_domain_posterior(image_folders, tmp_path):
+    knobs = [f"--set={name}={value}" for name, value in FAST.items() if name != "pretrain_epochs"]
+    data = ["--labeled", image_folders[0], "--unlabeled", image_folders[1]]
+    result = unihssl("train", *data, "--out", tmp_path / "run", "--method", "supervised", *knobs, "--json").result
+    assert "domain_accuracy" not in result and set(result["pooled"]["accuracy_by_rule"]) == {"argmax"}
+    unihssl("predict", tmp_path / "run", image_folders[1], "--out", tmp_path / "p.csv")
+    with (tmp_path / "p.csv").open(newline="") as file:
+        assert {row["p(unlabeled domain)"] for row in csv.DictReader(file)} == {""}
+
+
+@pytest.mark.parametrize("command", [[], ["demo"], ["train"], ["evaluate"], ["predict"]])
+def test_help_explains_every_command(command):
+    said = cold(*command, "--help")
+    assert said.code == 0 and said.stderr == ""
+    assert "Usage:" in said.stdout and len(said.stdout) > 400
+
+
+def test_version_and_module_entry():
+    done = subprocess.run([sys.executable, "-m", "unihssl", "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{package.__version__}\n", "")
+
+
+def test_knobs_lists_every_knob():
+    said = unihssl("train", "--knobs")
+    assert said.code == 0
+    for name in knob_fields(Settings, UniHSSLParams):
+        assert name in said.stdout
+
+
+def test_options_win_over_set_and_set_over_the_config_file(image_folders, tmp_path):
+    (tmp_path / "my.yaml").write_text("epochs: 7\nseed: 1\nlr: 0.011\nbeta: 0.6\nflip: no\n")
+    settings = [f"--set={s}" for s in ("epochs=1", "seed=2", "pretrain_epochs=1", "batch_size=8", "tensorboard=false")]
+    data = ["--labeled", image_folders[0], "--unlabeled", image_folders[1], "--out", tmp_path / "run"]
+    choices = ["--config", tmp_path / "my.yaml", *settings, "--seed", "3", "--backbone", "small_cnn", "--json"]
+    unihssl("train", *data, *choices).result  # noqa: B018
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert {k: config[k] for k in ("epochs", "seed", "lr", "beta", "flip")} == {
+        "epochs": 1,
+        "seed": 3,
+        "lr": 0.011,
+        "beta": 0.6,
+        "flip": False,
+    }
+
+
+def test_a_runs_own_config_repeats_it_bit_for_bit(run, tmp_path):
+    again = unihssl("train", "--config", run.folder / "config.yaml", "--out", tmp_path / "again", "--json")
+    assert again.result | {"run": ""} == run.said.result | {"run": ""}
+    weights = [(folder / "model.safetensors").read_bytes() for folder in (run.folder, tmp_path / "again")]
+    assert weights[0] == weights[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["--set", "lambda_mixip=1"], ["unknown setting 'lambda_mixip'", "did you mean 'lambda_mixup'?"]),
+        (["--set", "xyzzy=1"], ["unknown setting 'xyzzy'", "the knobs are", "batch_size"]),
+        (["--set", "beta=1.5"], ["beta must be between 0 and 1, got 1.5", "nearest valid value is 1"]),
+        (["--set", "batch_size=1"], ["batch_size must be at least 2, got 1", "nearest valid value is 2"]),
+        (["--set", "epochs=many"], ["epochs must be a whole number, got 'many'"]),
+        (["--set", "epochs=1.5"], ["epochs must be a whole number, got '1.5'"]),
+        (["--set", "lr=nan"], ["lr must be a finite number, got 'nan'"]),
+        (["--set", "flip=maybe"], ["flip must be true or false, got 'maybe'"]),
+        (["--set", "prototypes=batches"], ["prototypes must be one of memory, batch, epoch, full", "nearest: batch"]),
+        (["--set", "lr"], ["--set takes NAME=VALUE, got 'lr'"]),
+        (["--seed", "-1"], ["seed must be at least 0, got -1"]),
+        (["--method", "unihsl"], ["unknown method 'unihsl'", "did you mean 'unihssl'?"]),
+        (["--backbone", "resnet5"], ["unknown backbone 'resnet5'", "resnet50"]),
+        (["--backbone", "mlp"], ["mlp takes feature vectors", "small_cnn"]),
+        (["--weights", "pretrained"], ["no pretrained weights for small_cnn"]),
+        (["--weights", "missing.pt"], ["missing.pt: no such weights file"]),
+        (["--config", "missing.yaml"], ["missing.yaml: cannot be read"]),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_with_the_way_out(image_folders, tmp_path, settings, message):
+    said = unihssl(*train_args(*image_folders, tmp_path / "run"), *settings)
+    for part in message:
+        assert part in said.error
+    assert said.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "text", ["- a list\n", "just text\n", "a: [1\n", "1: 2\n", "beta: [3]\n", "prototypes: null\n"]
+)
+def test_config_files_that_are_none_are_refused(image_folders, tmp_path, text):
+    (tmp_path / "my.yaml").write_text(text)
+    assert unihssl(*train_args(*image_folders, tmp_path / "run"), "--config", tmp_path / "my.yaml").error
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["train", "--bogus"], "--bogus"),
+        (["train", "--seed", "many"], "many"),
+        (["trian"], "trian"),
+        (["evaluate"], "run"),
+        (["predict", "."], "images"),
+    ],
+)
+def test_a_mistyped_command_is_one_line_too(args, message):
+    assert message in cold(*args).error
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["train", "--labeled", "a", "--unlabeled", "b"], "pass --out RUN"),
+        (["evaluate", "missing"], "missing: no such run directory"),
+        (["predict", "missing", "x.png"], "missing: no such run directory"),
+        (["evaluate", "{empty}"], "is {empty} a run directory?"),
+        (["predict", "{run}", "missing.png"], "missing.png: no such image or folder"),
+        (["predict", "{run}", "{empty}"], "{empty}: no images found"),
+        (["predict", "{run}", "{images}", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
+        (["predict", "{run}", "{images}", "--out", "{empty}/no/p.csv"], "{empty}/no/p.csv: could not be written"),
+        (["predict", "{run}", "{images}", "--out", "{file}/p.csv"], "{file}/p.csv: could not be written"),
+        (["predict", "{run}", "{images}", "--out", "{empty}"], "{empty}: could not be written"),
+        (["evaluate", "{run}", "--labeled", "{empty}"], "{empty}: no images found"),
+        (["evaluate", "{run}", "--labeled", "{other}"], "classes do not match"),
+    ],
+)
+def test_commands_name_what_is_wrong(run, image_folders, tmp_path, args, message):
+    places = {"run": run.folder, "images": image_folders[0], "other": tmp_path / "other"}
+    places |= {"empty": tmp_path / "empty", "file": tmp_path / "file"}
+    places["empty"].mkdir()
+    places["file"].write_text("")
+    for name in ("cat", "dog"):
+        (places["other"] / name).mkdir(parents=True)
+        Image.new("RGB", (16, 16)).save(places["other"] / name / "1.png")
+    assert message.format(**places) in unihssl(*(a.format(**places) for a in args)).error
+
+
+@pytest.mark.parametrize("name", ["model.json", "model.safetensors", "config.yaml", "split.json"])
+def test_a_damaged_run_is_named(run, tmp_path, name):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for file in run.folder.glob("*.*"):
+        (copy / file.name).write_bytes(file.read_bytes())
+    (copy / name).write_bytes(b"\x00\xff damaged \xfe")
+    assert str(copy) in unihssl("evaluate", copy).error

@@ -1,0 +1,182 @@
+"""A run that was stopped or killed goes on as if nothing had happened."""
+
+import json
+import os
+import random
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from warm_cli import FAST, Finished, Started, train_args, unihssl
+
+import unihssl as package
+from unihssl import cli
+
+KNOBS = {"pretrain_epochs": 8, "epochs": 24, "checkpoint_seconds": 0}  # about two seconds, to be hit anywhere
+PRETRAIN_STEPS, ALL_STEPS = 8 * 7, 32 * 7  # an epoch is 54 training images in batches of 8, rounded up
+
+
+def weights(run: Path) -> bytes:
+    return (run / "model.safetensors").read_bytes()
+
+
+def metrics(run: Path) -> list[dict]:
+    """The rows without the one field that tells the time."""
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in row.items() if name != "images_per_second"} for row in rows]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory, image_folders) -> Path:
+    """The run that nothing interrupts."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    assert unihssl(*train_args(*image_folders, out, **KNOBS)).code == 0
+    assert metrics(out)[-1]["mask_rate"] > 0.1  # pseudo-labels are trusted, so their memory matters here
+    return out
+
+
+def wait_for_step(run: Path, step: int, started: Started) -> None:
+    """Until the log tells of this step (or a later one)."""
+    log = run / "metrics.jsonl"
+    while started.process.is_alive():
+        lines = log.read_text().splitlines() if log.exists() else []
+        try:
+            if lines and json.loads(lines[-1])["global_step"] >= step:
+                return
+        except ValueError:
+            pass  # the line is being written
+        time.sleep(0.002)
+    raise AssertionError(f"ended before step {step}: {started.finish()}")
+
+
+def test_killed_at_ten_random_moments_it_ends_with_the_same_weights(whole, image_folders, tmp_path):
+    draw = random.Random(0)
+    run = tmp_path / "run"
+    # A step to wait for, and a delay after it: three during start-up, two in stage 1, two at its end, three in stage 2.
+    moments = [(0, draw.uniform(0, 0.4)) for _ in range(3)]
+    moments += [(draw.randrange(1, PRETRAIN_STEPS - 7), draw.uniform(0, 0.03)) for _ in range(2)]
+    moments += [(PRETRAIN_STEPS, draw.uniform(0, 0.03)) for _ in range(2)]
+    moments += [(draw.randrange(PRETRAIN_STEPS, ALL_STEPS * 3 // 4), draw.uniform(0, 0.05)) for _ in range(3)]
+    for step, delay in sorted(moments):
+        started = Started(*train_args(*image_folders, run, **KNOBS), "--resume")
+        if step:
+            wait_for_step(run, step, started)
+        time.sleep(delay)
+        assert started.kill().code == -signal.SIGKILL, "it was not running any more"
+        assert not (run / "result.json").exists()
+    said = unihssl(*train_args(*image_folders, run, **KNOBS), "--resume")
+    assert said.code == 0 and "resuming after" in said.stderr
+    assert weights(run) == weights(whole)
+    assert metrics(run) == metrics(whole)
+    assert (run / "result.json").read_text() == (whole / "result.json").read_text()
+    assert not list(run.glob(".*.tmp")) and not (run / "checkpoint.pt").exists()
+
+
+def test_killed_while_python_starts_nothing_is_lost(image_folders, tmp_path):
+    command = [Path(sys.executable).with_name("unihssl"), *map(str, train_args(*image_folders, tmp_path / "run"))]
+    with subprocess.Popen(command) as process:
+        time.sleep(0.5)
+        process.kill()
+    assert unihssl(*train_args(*image_folders, tmp_path / "run")).code == 0
+
+
+def test_killed_between_training_and_result(image_folders, tmp_path, monkeypatch):
+    def die(*_: object) -> None:
+        raise SystemExit(9)
+
+    knobs = {**FAST, "checkpoint_seconds": 0}
+    monkeypatch.setattr("unihssl.api.score", die)
+    with pytest.raises(SystemExit):
+        package.fit(*image_folders, tmp_path / "run", **knobs)
+    monkeypatch.undo()
+    said = unihssl(*train_args(*image_folders, tmp_path / "run", **knobs), "--resume", "--json")
+    assert said.result == package.fit(*image_folders, tmp_path / "whole", **knobs).result | {"run": f"{tmp_path}/run"}
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")
+
+
+def stop(run: Path, folders: tuple[Path, Path], step: int, number: signal.Signals) -> Finished:
+    """Send a signal to a run once it has come to this step."""
+    started = Started(*train_args(*folders, run, **KNOBS))
+    wait_for_step(run, step, started)
+    time.sleep(0.012)  # into the epoch after
+    os.kill(started.process.pid, number)
+    return started.finish()
+
+
+@pytest.mark.parametrize("step", [14, PRETRAIN_STEPS, PRETRAIN_STEPS + 49])
+def test_ctrl_c_saves_and_says_how_to_go_on(whole, image_folders, tmp_path, step):
+    run = tmp_path / "run"
+    said = stop(run, image_folders, step, signal.SIGINT)
+    assert said.code == 130 and "Traceback" not in said.stderr
+    line = said.stderr.splitlines()[-1]
+    assert line.startswith("stopped at ") and "saved" in line
+    command = shlex.split(line.partition("Go on with: ")[2])
+    assert command == ["unihssl", "train", "--resume", "--out", str(run)]
+    on = unihssl(*command[1:])
+    assert on.code == 0
+    assert f"of {ALL_STEPS} steps" in next(x for x in on.stderr.splitlines() if x.startswith("resuming after"))
+    assert weights(run) == weights(whole)
+
+
+def test_a_polite_kill_saves_too(whole, image_folders, tmp_path):
+    said = stop(tmp_path / "run", image_folders, 21, signal.SIGTERM)
+    assert said.code not in (0, -signal.SIGTERM) and "--resume" in said.stderr.splitlines()[-1]
+    assert unihssl("train", "--resume", "--out", tmp_path / "run").code == 0
+    assert weights(tmp_path / "run") == weights(whole)
+
+
+def test_ctrl_c_before_training_is_no_stack_trace(image_folders, tmp_path, monkeypatch, capsys):
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("unihssl.api.load_pair", press)
+    monkeypatch.setattr(sys, "argv", ["unihssl", *map(str, train_args(*image_folders, tmp_path / "run"))])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code not in (0, None)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_resuming_a_finished_run_repeats_its_result(whole, image_folders):
+    before = {path: path.stat().st_mtime_ns for path in whole.iterdir() if path.name != ".lock"}
+    for args in (["train", "--out", whole], train_args(*image_folders, whole, **KNOBS)):
+        said = unihssl(*args, "--resume", "--json")
+        assert said.result == json.loads((whole / "result.json").read_text()) | {"run": str(whole)}
+    assert f"{whole}: this run has finished already" in unihssl("train", "--out", whole, "--resume").stderr
+    assert {path: path.stat().st_mtime_ns for path in whole.iterdir() if path.name != ".lock"} == before
+    assert "epochs was 24, now 50" in unihssl("train", "--out", whole, "--resume", "--set", "epochs=50").error
+
+
+def test_resuming_in_an_empty_folder_begins(image_folders, tmp_path):
+    (tmp_path / "run").mkdir()
+    assert "no labeled data given" in unihssl("train", "--resume", "--out", tmp_path / "run").error
+    assert unihssl(*train_args(*image_folders, tmp_path / "run"), "--resume").code == 0
+    assert (tmp_path / "run" / "result.json").exists()
+
+
+def test_settings_that_do_not_change_what_is_learnt_may_change(whole, image_folders, tmp_path):
+    """The data may have moved, too."""
+    run = tmp_path / "run"
+    stop(run, image_folders, 14, signal.SIGINT)
+    moved = [shutil.copytree(folder, tmp_path / folder.name) for folder in image_folders]
+    free = {"checkpoint_seconds": 1000, "log_every": 3, "tensorboard": True, "device": "cpu"}
+    assert unihssl(*train_args(*moved, run, **KNOBS | free), "--resume").code == 0
+    assert weights(run) == weights(whole)
+
+
+def test_fit_resumes_arrays(image_arrays, tmp_path, monkeypatch):
+    """Unlabeled data given as a bare array, which has no truth value of its own."""
+    labeled, (unlabeled, _) = image_arrays
+    knobs = {**FAST, "checkpoint_seconds": 0}
+    package.fit(labeled, unlabeled, tmp_path / "whole", **knobs)
+    monkeypatch.setattr("unihssl.methods.unihssl.UniHSSL.begin_adapt", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        package.fit(labeled, unlabeled, tmp_path / "run", **knobs)
+    monkeypatch.undo()
+    package.fit(labeled, unlabeled, tmp_path / "run", resume=True, **knobs)
+    assert weights(tmp_path / "run") == weights(tmp_path / "whole")

@@ -1,0 +1,78 @@
+"""Optimiser, schedule and device, from the settings."""
+
+import math
+
+import pytest
+import torch
+
+from unihssl import UserError
+from unihssl.config import Settings
+from unihssl.models.classifier import Classifier
+from unihssl.models.small import SmallCNN
+from unihssl.training.setup import make_fabric, make_optimizer, pick_device, schedule_factor, set_learning_rate
+
+
+@pytest.mark.parametrize(
+    ("progress", "horizon", "factor"),
+    [
+        (0, 1, 1),
+        (0.25, 1, (1 + math.sqrt(0.5)) / 2),
+        (0.5, 1, 0.5),
+        (1, 1, 0),
+        (1, 2, 0.5),
+        (0.5, 2, (1 + math.sqrt(0.5)) / 2),
+    ],
+)
+def test_cosine_goes_from_one_to_zero_over_its_horizon(progress, horizon, factor):
+    settings = Settings(schedule="cosine", cosine_horizon=horizon)
+    assert schedule_factor(settings, 0, progress) == pytest.approx(factor)
+    assert schedule_factor(Settings(schedule="constant", cosine_horizon=horizon), 0, progress) == 1
+
+
+@pytest.fixture
+def network() -> Classifier:
+    return Classifier(SmallCNN(), SmallCNN.feature_dim, 3)
+
+
+def rates(optimizer: torch.optim.Optimizer, network: torch.nn.Module) -> dict[str, tuple[float, float]]:
+    """Learning rate and weight decay of each parameter by name."""
+    found = {id(p): (g["lr"], g["weight_decay"]) for g in optimizer.param_groups for p in g["params"]}
+    assert len(found) == sum(len(g["params"]) for g in optimizer.param_groups)
+    return {name: found[id(p)] for name, p in network.named_parameters()}
+
+
+def test_one_rate_and_decay_for_everything_by_default(network):
+    optimizer = make_optimizer(network, Settings(lr=0.1))
+    assert set(rates(optimizer, network).values()) == {(0.1, 1e-3)}
+    assert optimizer.defaults["momentum"] == 0.9 and optimizer.defaults["nesterov"]
+
+
+def test_head_lr_multiplies_the_rate_outside_the_backbone(network):
+    for name, (rate, _) in rates(make_optimizer(network, Settings(lr=0.1, head_lr=10)), network).items():
+        assert rate == pytest.approx(1.0 if name.startswith("head.") else 0.1), name
+
+
+def test_biases_and_norms_can_be_left_out_of_weight_decay(network):
+    settings = Settings(weight_decay=0.01, decay_bias_and_norm=False)
+    for name, (_, decay) in rates(make_optimizer(network, settings), network).items():
+        assert decay == (0.01 if network.get_parameter(name).dim() > 1 else 0), name
+
+
+def test_no_momentum_is_plain_sgd(network):
+    optimizer = make_optimizer(network, Settings(momentum=0))
+    assert optimizer.defaults["momentum"] == 0 and not optimizer.defaults["nesterov"]
+
+
+def test_the_schedule_scales_every_group_from_its_own_rate(network):
+    optimizer = make_optimizer(network, Settings(lr=0.1, head_lr=10))
+    for factor in (0.5, 0.25):  # not of what the last call left
+        set_learning_rate(optimizer.param_groups, factor)
+        assert {g["lr"] for g in optimizer.param_groups} == {0.1 * factor, 1.0 * factor}
+
+
+def test_device_is_the_cpu_unless_there_is_a_gpu():
+    assert pick_device("cpu") == "cpu"
+    assert pick_device("auto") == ("cuda" if torch.cuda.is_available() else "cpu")
+    with pytest.raises(UserError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
+        pick_device("tpu")
+    assert make_fabric(Settings(device="cpu")).device.type == "cpu"
