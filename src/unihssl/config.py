@@ -4,8 +4,10 @@ Methods declare their knobs the same way, in a dataclass of their own. The comma
 documentation all read these fields; `parse` is the one way values from outside become settings.
 """
 
+import contextlib
 import dataclasses
 import difflib
+import os
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -111,7 +113,7 @@ def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]
     fields = knob_fields(*classes)
     for name in values:
         if name not in fields:
-            near = difflib.get_close_matches(name, fields, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(str(name), fields, n=1, cutoff=0.5)
             hint = f"did you mean '{near[0]}'?" if near else f"the knobs are: {', '.join(sorted(fields))}"
             raise UserError(f"unknown setting '{name}': {hint}")
     clean = {name: _convert(name, value, *fields[name]) for name, value in values.items()}
@@ -135,14 +137,14 @@ def _convert(name: str, value: Any, spec: dataclasses.Field[Any], kind: Any) -> 
         return _choice(name, value, typing.get_args(kind))
     try:
         converted = _CONVERTERS[kind](value)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError):
         raise UserError(f"{name} must be {_KIND_NAMES[kind]}, got {value!r}") from None
     low, high = spec.metadata.get("low"), spec.metadata.get("high")
     if (low is not None and converted < low) or (high is not None and converted > high):
         bounds = f"between {low:g} and {high:g}" if None not in (low, high) else ""
         bounds = bounds or (f"at least {low:g}" if low is not None else f"at most {high:g}")
         nearest = low if low is not None and converted < low else high
-        raise UserError(f"{name} must be {bounds}, got {converted:g}; the nearest valid value is {nearest:g}")
+        raise UserError(f"{name} must be {bounds}, got {value}; the nearest valid value is {nearest:g}")
     return converted
 
 
@@ -154,7 +156,16 @@ def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}")
 
 
+def _to_text(value: Any) -> str:
+    if isinstance(value, str | os.PathLike | int | float) and not isinstance(value, bool):
+        return str(value)
+    raise TypeError
+
+
 def _to_int(value: Any) -> int:
+    with contextlib.suppress(ValueError):
+        if isinstance(value, str | int) and not isinstance(value, bool):
+            return int(value)
     number = _to_float(value)
     if number != int(number):
         raise ValueError
@@ -179,5 +190,5 @@ def _to_bool(value: Any) -> bool:
     raise ValueError
 
 
-_CONVERTERS: Mapping[Any, Any] = types.MappingProxyType({int: _to_int, float: _to_float, bool: _to_bool, str: str})
+_CONVERTERS: Mapping[Any, Any] = types.MappingProxyType({int: _to_int, float: _to_float, bool: _to_bool, str: _to_text})
 _KIND_NAMES = {int: "a whole number", float: "a finite number", bool: "true or false", str: "text"}

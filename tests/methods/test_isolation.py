@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 import torch
-from conftest import colour_images
 
 import unihssl
+from conftest import colour_images
 from unihssl import methods
 from unihssl.config import Settings, knob_fields
 

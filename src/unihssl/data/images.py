@@ -4,7 +4,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 
@@ -32,6 +32,13 @@ def _eight_bit(image: Image.Image) -> Image.Image:
     else:
         scale = 255.0 / 65535.0 if (pixels.size and int(pixels.max()) > 255) or "16" in image.mode else 1.0
     return Image.fromarray(np.clip(np.rint(pixels * scale), 0, 255).astype(np.uint8))
+
+
+def upright_size(path: Path) -> tuple[int, int]:
+    """Height and width after EXIF rotation, from the header alone."""
+    with Image.open(path) as image:
+        turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+        return (image.width, image.height) if turned else (image.height, image.width)
 
 
 def load_square(path: Path, height: int, width: int) -> np.ndarray:

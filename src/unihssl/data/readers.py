@@ -2,6 +2,8 @@
 
 import csv
 import os
+import zipfile
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,7 +52,7 @@ def read(source: Any, settings: Settings, role: str) -> Read:
     if path.is_dir():
         return _read_folder(path, settings, role)
     if path.suffix.lower() == ".csv":
-        return _read_csv(path, settings)
+        return _read_csv(path, settings, role)
     if path.suffix.lower() in (".npz", ".npy"):
         return _read_numpy(path, role)
     raise UserError(f"{path}: expected a folder, a .csv, an .npz or an .npy file")
@@ -65,7 +67,7 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Read:
     names = [path.relative_to(root).as_posix() for path in paths]
     labels: list[Label | None] = [n.split("/")[0] if "/" in n else None for n in names]
     loose = [n for n, label in zip(names, labels, strict=True) if label is None]
-    if role == "unlabeled" and (settings.unlabeled_layout == "flat" or loose):
+    if role == "unlabeled" and (settings.unlabeled_layout == "flat" or (loose and settings.unlabeled_layout == "auto")):
         return Read(str(root), paths, names, [None] * len(names))
     if loose:
         raise UserError(
@@ -81,12 +83,13 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Read:
     return Read(str(root), paths, names, labels)
 
 
-def _read_csv(path: Path, settings: Settings) -> Read:
+def _read_csv(path: Path, settings: Settings, role: str) -> Read:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             columns = reader.fieldnames or []
-            for column in filter(None, (settings.path_column, settings.group_by)):
+            needed = [settings.path_column, settings.group_by, settings.label_column if role == "labeled" else ""]
+            for column in filter(None, needed):
                 if column not in columns:
                     raise UserError(f"{path}: no column '{column}'; its columns are {', '.join(columns) or 'none'}")
             rows = list(reader)
@@ -94,12 +97,12 @@ def _read_csv(path: Path, settings: Settings) -> Read:
         raise UserError(f"{path}: not a readable CSV file ({error})") from None
     if not rows:
         raise UserError(f"{path}: the CSV has no rows")
-    names = [row[settings.path_column] for row in rows]
+    names = [row[settings.path_column] or "" for row in rows]
     paths = [path.parent / name for name in names]
     gone = [name for name, file in zip(names, paths, strict=True) if not file.is_file()]
     if gone:
         raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({some(gone)})")
-    labels: list[Label | None] = [row.get(settings.label_column) or None for row in rows]
+    labels: list[Label | None] = [(row.get(settings.label_column) or "").strip() or None for row in rows]
     groups = np.array([row[settings.group_by] for row in rows]) if settings.group_by else None
     return Read(str(path), paths, names, labels, groups)
 
@@ -107,14 +110,12 @@ def _read_csv(path: Path, settings: Settings) -> Read:
 def _read_numpy(path: Path, role: str) -> Read:
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (ValueError, OSError) as error:
+        arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(f"{path}: cannot be read as a NumPy file ({error})") from None
-    if isinstance(loaded, np.ndarray):
-        source: Any = loaded
-    elif "x" in loaded:
-        source = (loaded["x"], loaded["y"]) if "y" in loaded else loaded["x"]
-    else:
-        raise UserError(f"{path}: expected arrays named 'x' and 'y', found {', '.join(loaded) or 'none'}")
+    if "x" not in arrays:
+        raise UserError(f"{path}: expected arrays named 'x' and 'y', found {', '.join(arrays) or 'none'}")
+    source = (arrays["x"], arrays["y"]) if "y" in arrays else arrays["x"]
     return _read_arrays(source, role)._replace(name=str(path))
 
 
@@ -128,6 +129,8 @@ def _read_arrays(source: Any, role: str) -> Read:
         )
     if role == "labeled" and y is None:
         raise UserError("the labeled arrays need labels: pass (x, y)")
+    if y is not None and np.ndim(y) != 1:
+        raise UserError(f"the {role} labels have shape {np.shape(y)}; expected one label for each of {len(x)} samples")
     labels: list[Label | None] = [None] * len(x) if y is None else [_plain(value) for value in np.asarray(y).tolist()]
     if len(labels) != len(x):
         raise UserError(f"the {role} arrays disagree: {len(x)} samples but {len(labels)} labels")
@@ -135,7 +138,7 @@ def _read_arrays(source: Any, role: str) -> Read:
 
 
 def _plain(label: Any) -> Label | None:
-    if label is None or (isinstance(label, int | float) and label == UNKNOWN) or label == "":
+    if label is None or label == "" or label != label or (isinstance(label, int | float) and label == UNKNOWN):
         return None
     return int(label) if isinstance(label, float) and label.is_integer() else label
 

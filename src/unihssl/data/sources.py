@@ -62,6 +62,8 @@ def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings
     """Read the domain to adapt to. Labels found there serve only to measure, never to train."""
     found = read(source, settings, "unlabeled")
     notes: tuple[str, ...] = ()
+    if settings.unlabeled_layout == "flat":
+        found = found._replace(labels=[None] * len(found.labels))
     if _classes(found) and settings.unlabeled_layout == "auto" and _just_folders(source, _classes(found), classes):
         folders = some(sorted(str(c) for c in _classes(found)))
         notes = (f"{found.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown",)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.model_selection import StratifiedGroupKFold
 
 from unihssl.data.sources import Domain
 from unihssl.errors import UserError
@@ -26,7 +25,7 @@ def split_domain(domain: Domain, fraction: float, seed: int, stratified: bool = 
     known = np.flatnonzero(domain.known)
     rng = np.random.default_rng(seed)
     if domain.groups is not None and fraction > 0 and len(known):
-        test = known[_grouped(domain.labels[known], domain.groups[known], fraction, seed)]
+        test = _grouped(domain, fraction, rng)
     else:
         count = len(known) - int((1 - fraction) * len(known) + 1e-9)
         strata = domain.labels[known] if stratified else np.zeros(len(known), dtype=np.int64)
@@ -68,10 +67,24 @@ def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.
     )
 
 
-def _grouped(labels: np.ndarray, groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    folds = max(2, round(1 / fraction))
-    if len(np.unique(groups)) < folds:
-        raise UserError(f"a test share of {fraction:g} needs {folds} groups or more, found {len(np.unique(groups))}")
-    splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
-    _, test = next(splitter.split(np.zeros(len(labels)), labels, groups))
-    return np.asarray(test)
+def _grouped(domain: Domain, fraction: float, rng: np.random.Generator) -> np.ndarray:
+    """Rows of whole groups, taken in random order while each class they hold has room; none takes a class's last."""
+    assert domain.groups is not None
+    names, group = np.unique(domain.groups, return_inverse=True)
+    if len(names) < max(2, round(1 / fraction)):
+        raise UserError(
+            f"a test share of {fraction:g} needs {max(2, round(1 / fraction))} groups or more, found {len(names)}"
+        )
+    counts = np.zeros((len(names), len(domain.classes)))
+    np.add.at(counts, (group[domain.known], domain.labels[domain.known]), 1)
+    mixed = np.bincount(group, weights=~domain.known) > 0  # with unknown samples, which must train
+    room, total_room = fraction * counts.sum(0), fraction * counts.sum()
+    groups_left = (counts > 0).sum(0)
+    chosen = []
+    for candidate in rng.permutation(np.flatnonzero(~mixed)):
+        held, size = counts[candidate], counts[candidate].sum()
+        fits = size / 2 <= total_room and (held / 2 <= room)[held > 0].all()
+        if fits and (groups_left > 1)[held > 0].all():
+            chosen.append(candidate)
+            room, total_room, groups_left = room - held, total_room - size, groups_left - (held > 0)
+    return np.flatnonzero(np.isin(group, chosen))

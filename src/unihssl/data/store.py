@@ -11,7 +11,7 @@ import torch
 from PIL import Image, UnidentifiedImageError
 from torch import Tensor
 
-from unihssl.data.images import UNREADABLE, load_square
+from unihssl.data.images import UNREADABLE, load_square, upright_size
 from unihssl.data.readers import some
 from unihssl.data.sources import Domain
 from unihssl.errors import UserError
@@ -97,8 +97,7 @@ def _shared_small_size(domains: Iterable[Domain]) -> tuple[int, int] | None:
 
 def _header_size(path: Path) -> tuple[int, int] | None:
     try:
-        with Image.open(path) as image:
-            return image.height, image.width
+        return upright_size(path)
     except UNREADABLE:
         return None  # fill_store will name it
 

@@ -279,16 +279,15 @@ def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
 
 def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
     """Each sample with its own sigma, (B, 1, 1, 1); the kernel is a tenth of the image long. Chen et al., 2020."""
-    count, channels, height, width = images.shape
+    height, width = images.shape[2:]
     reach = max(1, min(height, width) // 20)
     offset = torch.arange(-reach, reach + 1, device=images.device)
     kernel = torch.exp(-0.5 * (offset / sigma.view(-1, 1)) ** 2)
-    kernel = kernel / kernel.sum(1, keepdim=True)
-    kernels = kernel.repeat(1, channels).view(count * channels, 1, 1, -1)
-    rows = F.pad(images, (reach, reach, reach, reach), mode="reflect").view(1, count * channels, height + 2 * reach, -1)
+    kernels = (kernel / kernel.sum(1, keepdim=True)).repeat(1, 3).view(-1, 1, 1, 2 * reach + 1)
+    planes = F.pad(images, (reach, reach, reach, reach), mode="reflect").flatten(0, 1).unsqueeze(0)
     with torch.autocast(images.device.type, enabled=False):  # bf16 cannot tell neighbouring grey levels apart
-        rows = F.conv2d(rows, kernels, groups=count * channels)
-        return F.conv2d(rows, kernels.transpose(2, 3), groups=count * channels).view_as(images)
+        planes = F.conv2d(planes, kernels, groups=len(kernels))
+        return F.conv2d(planes, kernels.transpose(2, 3), groups=len(kernels)).reshape(images.shape)
 
 
 def _in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Tensor:

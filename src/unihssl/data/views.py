@@ -95,7 +95,8 @@ class Views:
         out = (self.side, self.side) if self.side else (height, width)
         grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
         x = images.permute(0, 3, 1, 2).float()
-        return F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
+        crops = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
+        return crops.contiguous(memory_format=torch.channels_last)
 
     def _pixels(self, images: Tensor) -> Tensor:
         """Floats 0..255, channels first, at the model's side."""

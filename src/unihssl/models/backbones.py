@@ -116,7 +116,10 @@ def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]
         raise UserError(f"unknown backbone '{name}'; the nearest are: {', '.join(near) or 'none'}")
     tag = PAPER_WEIGHTS.get(name, name)
     create = create_from_hub if pretrained else timm.create_model
-    encoder: Any = create(tag, num_classes=0)
+    try:
+        encoder: Any = create(tag, num_classes=0)
+    except RuntimeError as error:
+        raise UserError(f"backbone '{name}': {error}") from None
     expects = timm.data.resolve_model_data_config(encoder)
     architecture = Architecture(name, expects["input_size"][1], tuple(expects["mean"]), tuple(expects["std"]))
-    return encoder, architecture, encoder.num_features
+    return encoder, architecture, getattr(encoder, "head_hidden_size", None) or encoder.num_features
