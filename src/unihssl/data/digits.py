@@ -1,17 +1,17 @@
 """The embedded domain pair: 3,000 MNIST digits and the 1,797 UCI digits that scikit-learn ships."""
 
 from importlib.resources import files
-from typing import Literal
 
 import numpy as np
 from PIL import Image
 from sklearn.datasets import load_digits
 
 SIDE = 16
+DOMAINS = ("mnist", "uci")
 Arrays = tuple[np.ndarray, np.ndarray]
 
 
-def load_domain(name: Literal["mnist", "uci"]) -> Arrays:
+def load_domain(name: str) -> Arrays:
     """Grey images (N, 16, 16) uint8 and their digits: UCI's 8x8 enlarged, MNIST's ink boxes of 20x20 shrunk."""
     if name == "uci":
         digits = load_digits()

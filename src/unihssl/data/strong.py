@@ -18,7 +18,6 @@ MAX_LEVEL = 10.0
 CACHED_PIXELS = 2**18  # how many a CPU works on at once, so that what one op leaves is still in its cache for the next
 Colour = tuple[float, float, float]
 
-
 Op = IntEnum(  # what one layer can do to a sample, by how it is done
     "Op",
     "IDENTITY INVERT POSTERIZE SOLARIZE SOLARIZE_ADD BRIGHTNESS CONTRAST AUTOCONTRAST EQUALIZE "  # lookup tables
@@ -54,14 +53,20 @@ class RandAugment:
     cutout_fill: Colour = (125, 123, 114)
 
 
-_EVERY_OP = tuple(op for op in Op if op != Op.IDENTITY)
-_TORCHSSL_OPS = tuple(op for op in Op if op not in (Op.INVERT, Op.SOLARIZE_ADD))
-
-TIMM_M10_N2 = RandAugment(_EVERY_OP)  # timm's rand-m10-n2-mstd2: half its levels are 10, where Solarize does nothing
+# timm's rand-m10-n2-mstd2. Half of its levels are 10, where Solarize does nothing and the enhancers do most.
+TIMM_M10_N2 = RandAugment(tuple(op for op in Op if op != Op.IDENTITY))
 TORCHSSL = RandAugment(
-    _TORCHSSL_OPS, 3, 1.0, "uniform", enhance=(0.05, 0.95), posterize=(4, 8), translate=0.3, resample="nearest",
-    fill=(0, 0, 0), cutout=0.5,
-)  # fmt: skip
+    tuple(op for op in Op if op not in (Op.INVERT, Op.SOLARIZE_ADD)),
+    num_ops=3,
+    probability=1.0,
+    level="uniform",
+    enhance=(0.05, 0.95),
+    posterize=(4, 8),
+    translate=0.3,
+    resample="nearest",
+    fill=(0, 0, 0),
+    cutout=0.5,
+)
 FIXMATCH_IMAGENET = RandAugment(
     tuple(Op), level="steps", translate=100, translate_unit="pixel", resample="nearest", fill=(128, 128, 128)
 )
@@ -87,7 +92,7 @@ def draw_ops(count: int, generator: torch.Generator, policy: RandAugment) -> tup
     shape, device = (count, policy.num_ops), generator.device
     drawn = torch.randint(len(policy.ops), shape, device=device, generator=generator)
     applied = torch.rand(shape, device=device, generator=generator) < policy.probability
-    ops = torch.where(applied, _constant(policy.ops, device)[drawn], int(Op.IDENTITY))
+    ops = torch.where(applied, _constant(policy.ops, device, torch.int64)[drawn], int(Op.IDENTITY))
     if policy.level == "normal":
         levels = policy.mean + policy.std * torch.randn(shape, device=device, generator=generator)
     elif policy.level == "uniform":
@@ -247,6 +252,7 @@ def moco_view(images: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def _moco_colours(images: Tensor, draws: Tensor) -> Tensor:
+    """What each sample's eight draws in 0..1 make of it."""
     jitters, brightness, contrast, saturation, hue, grays, blurs, sigma = draws.unbind(1)
     strengths = (0.6 + 0.8 * brightness, 0.6 + 0.8 * contrast, 0.6 + 0.8 * saturation, 0.2 * hue - 0.1)
     out = torch.where(jitters < 0.8, colour_jitter(images, *strengths), images)
@@ -302,6 +308,6 @@ def _in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Te
 
 
 @functools.cache
-def _constant(values: tuple[float, ...], device: torch.device) -> Tensor:
+def _constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
     """Copied to the device once, not in every step."""
-    return torch.tensor(values, device=device)
+    return torch.tensor(values, device=device, dtype=dtype)

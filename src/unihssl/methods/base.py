@@ -58,7 +58,7 @@ class Output(NamedTuple):
 
 
 class Method(nn.Module):
-    """Base class. A subclass sets `name`, `paper` and `Params` and defines `stages`.
+    """Base class. A subclass sets `name`, `paper` and `Params` and defines `step`, or several `stages`.
 
     Everything a method must remember between steps is a buffer, so that checkpoints carry it. Only `network` is
     kept for prediction.
@@ -75,8 +75,11 @@ class Method(nn.Module):
         self.network = self.make_network(make_encoder)
 
     def stages(self) -> list[Stage]:
-        """What to train, in order."""
-        raise NotImplementedError(f"{type(self).__name__} must define its stages")
+        """What to train, in order: one stage of `step` unless a method says otherwise."""
+        return [Stage(self.name, self.step, self.settings, self.settings.epoch_length)]
+
+    def step(self, batch: PairedBatch) -> Losses:
+        raise NotImplementedError(f"{type(self).__name__} must define step, or stages of its own")
 
     def forward(self, stage: int, batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """One step: the objective to differentiate, and everything to log, detached."""

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from unihssl.config import Settings, knob
 from unihssl.data.batches import PairedBatch
 from unihssl.methods.adversarial import domain_discriminator, domain_labels, reversal_coefficient, reverse_gradient
-from unihssl.methods.base import Losses, MakeEncoder, Method, Stage, Task
+from unihssl.methods.base import Losses, MakeEncoder, Method, Task
 from unihssl.models.classifier import Classifier
 
 
@@ -50,9 +50,6 @@ class CDAN(Method):
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: CDANParams) -> nn.Module:
         return Classifier(*make_encoder(), num_classes, params.bottleneck, params.bottleneck_kind)
-
-    def stages(self) -> list[Stage]:
-        return [Stage("cdan", self.step, self.settings, self.settings.epoch_length)]
 
     def step(self, batch: PairedBatch) -> Losses:
         p = self.params

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from unihssl.config import Settings, knob
 from unihssl.data.batches import PairedBatch
 from unihssl.methods.average import WeightAverage
-from unihssl.methods.base import Losses, MakeEncoder, Method, Stage, Task
+from unihssl.methods.base import Losses, MakeEncoder, Method, Task
 from unihssl.models.classifier import Classifier
 
 
@@ -41,9 +41,6 @@ class FixMatch(Method):
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: FixMatchParams) -> nn.Module:
         return Classifier(*make_encoder(), num_classes, params.bottleneck)
-
-    def stages(self) -> list[Stage]:
-        return [Stage(self.name, self.step, self.settings, self.settings.epoch_length)]
 
     def step(self, batch: PairedBatch) -> Losses:
         labeled, weak, strong = self._logits(batch)

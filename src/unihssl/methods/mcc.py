@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from unihssl.config import knob
 from unihssl.data.batches import PairedBatch
-from unihssl.methods.base import Losses, MakeEncoder, Method, Stage
+from unihssl.methods.base import Losses, MakeEncoder, Method
 from unihssl.models.classifier import Classifier
 
 
@@ -33,9 +33,6 @@ class MCC(Method):
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: MCCParams) -> nn.Module:
         return Classifier(*make_encoder(), num_classes, params.bottleneck, params.bottleneck_kind)
-
-    def stages(self) -> list[Stage]:
-        return [Stage(self.name, self.step, self.settings, self.settings.epoch_length)]
 
     def step(self, batch: PairedBatch) -> Losses:
         _, (labeled, unlabeled) = self.network.parts([batch.labeled.weak, batch.unlabeled.weak])

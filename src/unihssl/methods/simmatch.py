@@ -10,7 +10,7 @@ from unihssl.config import Settings, knob
 from unihssl.data.batches import PairedBatch
 from unihssl.losses import soft_cross_entropy, trusted_cross_entropy
 from unihssl.methods.average import WeightAverage
-from unihssl.methods.base import Losses, MakeEncoder, Method, Stage, Task
+from unihssl.methods.base import Losses, MakeEncoder, Method, Task
 from unihssl.models.classifier import Classifier
 
 
@@ -53,9 +53,6 @@ class SimMatch(Method):
         self.register_buffer("bank_labels", torch.zeros(task.num_labeled, dtype=torch.long))
         self.register_buffer("means", torch.zeros(params.queue, task.num_classes))
         self.register_buffer("filled", torch.zeros(task.num_labeled, dtype=torch.bool))
-
-    def stages(self) -> list[Stage]:
-        return [Stage(self.name, self.step, self.settings, self.settings.epoch_length)]
 
     def step(self, batch: PairedBatch) -> Losses:
         p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled

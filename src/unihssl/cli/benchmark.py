@@ -1,0 +1,60 @@
+"""`unihssl benchmark`"""
+
+from pathlib import Path
+
+import typer
+
+from unihssl.cli.options import JSON, split_setting
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(benchmark)
+
+
+def benchmark(
+    dataset: str = typer.Argument(help="Data set: digits (MNIST and UCI, embedded)."),
+    pairs: str = typer.Option("mnist/uci", help="labeled/unlabeled pairs, separated by commas."),
+    methods: str = typer.Option("all", help="Method names, separated by commas."),
+    seeds: int = typer.Option(3, min=1, help="Seeds 0, 1, ... to run each with."),
+    out: Path = typer.Option(Path("runs/benchmark"), help="Folder of the runs; finished ones are not run again."),
+    workers: int = typer.Option(2, min=1, help="Runs at a time, each in its own process."),
+    settings: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated."),
+    json: bool = JSON,
+) -> None:
+    """Run every method on the same splits with the same budget, and print one table.
+
+    Each run has a folder named by its configuration. An interrupted benchmark goes on where it was when called
+    again; a failed run is named at the end and does not stop the others. table.md is written beside the runs.
+    """
+    import json as json_format
+
+    from rich.console import Console
+    from rich.markdown import Markdown
+
+    from unihssl import methods as registry
+    from unihssl.errors import UserError
+    from unihssl.experiments.benchmark import benchmark_runs, markdown, run_benchmark, summarise
+    from unihssl.files import write_json, write_text
+
+    if dataset != "digits":
+        raise UserError(f"unknown data set '{dataset}': there is digits")
+    names = list(registry.available()) if methods == "all" else methods.split(",")
+    runs = benchmark_runs(pairs.split(","), names, seeds, dict(map(split_setting, settings)))
+    finished = []
+    for run in run_benchmark(runs, out, workers):
+        finished.append(run)
+        if not json:
+            outcome = run.failure or f"{100 * run.result['pooled']['accuracy']:.1f}%"
+            name = f"{run.pair} {run.knobs['method']} seed {run.knobs['seed']}"
+            typer.echo(f"[{len(finished)}/{len(runs)}] {name}: {outcome}", err=True)
+    order = {run.folder(out): i for i, run in enumerate(runs)}
+    rows = summarise(sorted(finished, key=lambda run: order[run.folder(out)]))
+    write_text(out / "table.md", markdown(rows))
+    write_json(out / "table.json", rows)
+    if json:
+        typer.echo(json_format.dumps(rows))
+    else:
+        Console().print(Markdown(markdown(rows)))
+    failed = [run for run in finished if run.failure]
+    if failed:
+        raise UserError(f"{len(failed)} of {len(runs)} runs failed; first: {failed[0].failure}")
