@@ -1,29 +1,11 @@
 """The memory of pseudo-labels, one row of 2C for each unlabeled training sample, and when to trust a row."""
 
-from typing import Protocol
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.losses import expand_labels, wma_update
-
-
-class PseudoLabelParams(Protocol):
-    """The knobs that matter here, of the method's params."""
-
-    @property
-    def beta(self) -> float: ...
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def pseudo_update(self) -> str: ...
-    @property
-    def pseudo_kind(self) -> str: ...
-    @property
-    def confidence(self) -> str: ...
-    @property
-    def first_half(self) -> str: ...
+from unihssl.methods.unihssl_params import UniHSSLParams
 
 
 class PseudoLabels(nn.Module):
@@ -31,7 +13,7 @@ class PseudoLabels(nn.Module):
 
     table: Tensor
 
-    def __init__(self, num_samples: int, num_classes: int, params: PseudoLabelParams) -> None:
+    def __init__(self, num_samples: int, num_classes: int, params: UniHSSLParams) -> None:
         super().__init__()
         self.num_classes, self.params = num_classes, params
         self.register_buffer("table", torch.zeros(num_samples, 2 * num_classes))

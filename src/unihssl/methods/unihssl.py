@@ -1,74 +1,22 @@
 """Uni-HSSL: one classifier over 2C classes, C as seen in each domain (arXiv 2503.00286)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl import losses
-from unihssl.config import Settings, knob
+from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData, Samples
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage, Task
 from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.prototypes import Prototypes
 from unihssl.methods.pseudo_labels import PseudoLabels
+from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.models.classifier import Classifier
-
-
-@dataclass(frozen=True)
-class UniHSSLParams:
-    """The paper's constants, and one knob for each point it leaves open (docs/decisions.md tells why)."""
-
-    pretrain_epochs: int = knob(10, "Epochs of supervised pre-training.", low=0)
-    pretrain_schedule: Literal["constant", "cosine"] = knob("constant", "Learning-rate schedule of pre-training.")
-    beta: float = knob(0.8, "Share of the old pseudo-label kept in an update (Eq. 5).", low=0, high=1)
-    epsilon: float = knob(0.5, "Pseudo-labels must exceed this confidence to be trusted (Eq. 6).", low=0, high=1)
-    tau: float = knob(0.5, "Temperature of prototype alignment (Eq. 9).", low=0.001)
-    alpha: float = knob(0.75, "Beta(alpha, alpha) of the mixup ratio (Eq. 11).", low=0.01)
-    lambda_cl: float = knob(1.0, "Weight of the labeled loss.", low=0)
-    lambda_pl: float = knob(1.0, "Weight of the pseudo-label loss.", low=0)
-    lambda_pa: float = knob(0.01, "Weight of prototype alignment.", low=0)
-    lambda_mixup: float = knob(1.0, "Weight of the mixup loss.", low=0)
-
-    initial_view: Literal["test", "train"] = knob("test", "View behind the initial pseudo-labels.")
-    second_half: Literal["random", "zeros", "copy"] = knob("random", "Start of the unlabeled half of the head.")
-    bottleneck: int = knob(0, "Width of a layer between backbone and head; 0 for none.", low=0)
-    pseudo_update: Literal["wma", "previous"] = knob(
-        "wma", "Moving average (Eq. 5), or the prediction of the sample's previous visit (ablation w/o WMA)."
-    )
-    pseudo_refresh: Literal["step", "epoch"] = knob(
-        "step", "Update a pseudo-label when its sample is drawn, or all at each epoch's start from test views."
-    )
-    pseudo_kind: Literal["soft", "hard"] = knob("soft", "Targets as they are, or their argmax.")
-    confidence: Literal["max", "unlabeled_mass"] = knob(
-        "max", "What epsilon is compared with: the largest of the 2C entries, or the unlabeled half's sum."
-    )
-    first_half: Literal["keep", "fold", "drop"] = knob(
-        "keep",
-        "Pseudo-label mass in the labeled half: leave it, add it to the other half, or distrust the sample.",
-    )
-    pseudo_mean: Literal["batch", "kept"] = knob("batch", "Divide the pseudo-label loss by all samples or trusted.")
-    prototypes: Literal["memory", "batch", "epoch", "full"] = knob(
-        "memory", "Prototypes from a moving average, the batch, the epoch so far or all data."
-    )
-    prototype_momentum: float = knob(0.9, "Share of the old prototype kept (memory).", low=0, high=0.9999)
-    prototype_mean: Literal["class", "literal"] = knob("class", "Divide by the class's samples, or by all (Eq. 7).")
-    missing_classes: Literal["skip", "zero"] = knob("skip", "Classes without both prototypes: left out, or zero.")
-    include_positive: bool = knob(False, "Positive pair in the denominators of Eq. 9 (InfoNCE).")
-    alignment_reduction: Literal["sum", "mean"] = knob("sum", "Eq. 9 over the classes.")
-    mixup_schedule: Literal["progressive", "simple", "mixmatch"] = knob(
-        "progressive", "Eq. 11, plain Beta (ablation w/o Prog. Mixup), or MixMatch's pooled mixing."
-    )
-    mixup_draw: Literal["sample", "batch"] = knob("sample", "One mixing ratio for each sample or for the batch.")
-    mixup_gate: bool = knob(False, "Leave samples with untrusted pseudo-labels out of the mixup loss.")
-    mixup_reduction: Literal["sum", "mean"] = knob("sum", "Eq. 12 over the 2C classes.")
-    batch_norm: Literal["joint", "separate"] = knob(
-        "joint", "One forward pass over labeled, unlabeled and mixed samples, or one for each."
-    )
-    prediction: Literal["argmax", "sum"] = knob("argmax", "Class from the 2C: argmax mod C, or sum of halves.")
 
 
 class UniHSSL(Method):
