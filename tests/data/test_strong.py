@@ -91,7 +91,7 @@ def arrays(images):
 
 
 def apply_one(image, op, argument, policy=TIMM_M10_N2):
-    out = strong.apply_ops(batch(image), torch.tensor([int(op)]), torch.tensor([float(argument)]), policy)
+    out = strong.apply_ops(batch(image), torch.tensor([[int(op)]]), torch.tensor([[float(argument)]]), policy)
     return arrays(out)[0]
 
 
@@ -166,10 +166,20 @@ def test_translation_by_pixels():
 def test_every_sample_of_a_batch_gets_its_own_op_and_argument():
     images = [PICTURES[name]() for name in PICTURES] * len(SINGLE_CALLS)
     calls = [call for call in SINGLE_CALLS for _ in PICTURES]
-    ops, arguments = torch.tensor([int(op) for op, _ in calls]), torch.tensor([float(each) for _, each in calls])
+    ops, arguments = torch.tensor([[int(op)] for op, _ in calls]), torch.tensor([[float(each)] for _, each in calls])
     together = arrays(strong.apply_ops(batch(*images), ops, arguments, TIMM_M10_N2))
     for out, image, (op, argument) in zip(together, images, calls, strict=True):
         np.testing.assert_array_equal(out, apply_one(image, op, argument))
+
+
+def test_layers_follow_each_other():
+    calls = random.Random(0).choices(SINGLE_CALLS, k=40)
+    first, second = calls[:20], calls[20:]
+    ops = torch.tensor([[int(one[0]), int(two[0])] for one, two in zip(first, second, strict=True)])
+    arguments = torch.tensor([[float(one[1]), float(two[1])] for one, two in zip(first, second, strict=True)])
+    together = arrays(strong.apply_ops(batch(*[scene()] * 20), ops, arguments, TIMM_M10_N2))
+    for out, one, two in zip(together, first, second, strict=True):
+        np.testing.assert_array_equal(out, apply_one(apply_one(scene(), *one).astype(np.uint8), *two))
 
 
 @pytest.mark.parametrize("argument", [-30.0, 0.0, 0.5, 256.0])

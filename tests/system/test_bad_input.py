@@ -195,13 +195,19 @@ def test_read_only_disk(image_folders, tmp_path, small_disk):
         )
 
 
-@pytest.mark.parametrize("room", ["4k", "12k", "32k", "128k", "280k"])
-def test_full_disk(image_folders, small_disk, room):
+@pytest.mark.parametrize(
+    ("room", "seconds"),
+    [("4k", 0), ("12k", 0), ("16k", 0), ("64k", 0), ("280k", 0), ("64k", 1000)],
+    ids=["description", "events", "metrics", "checkpoint", "second checkpoint", "model"],
+)
+def test_full_disk(image_folders, small_disk, room, seconds):
     """However far the run comes before the disk is full, it ends with one line and no half-written file."""
     disk = small_disk(room)
-    said = error(image_folders, disk / "run", checkpoint_seconds=0, tensorboard=True)
-    assert f"{disk}/run" in said and "disk full" in said
+    said = error(image_folders, disk / "run", checkpoint_seconds=seconds, tensorboard=True)
+    assert f"{disk}/run/" in said and "disk full" in said
     assert not list(disk.rglob("*.tmp"))
+    if (disk / "run" / "checkpoint.pt").exists():
+        torch.load(disk / "run" / "checkpoint.pt", weights_only=True)
 
 
 def test_full_disk_keeps_the_checkpoint_before(image_arrays, tmp_path, monkeypatch):

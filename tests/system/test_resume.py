@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -40,18 +41,18 @@ def whole(tmp_path_factory, image_folders) -> Path:
     return out
 
 
-def wait_for_step(run: Path, step: int, started: Started) -> None:
-    """Until the log tells of this step (or a later one)."""
+def start(run: Path, folders: tuple[Path, Path], step: int, *more: str) -> Started:
+    """A run that has come to this step, as its log tells."""
     log = run / "metrics.jsonl"
-    while started.process.is_alive():
-        lines = log.read_text().splitlines() if log.exists() else []
-        try:
-            if lines and json.loads(lines[-1])["global_step"] >= step:
-                return
-        except ValueError:
-            pass  # the line is being written
+    before = log.stat().st_ino if log.exists() else None  # a resumed run writes its log anew
+    started = Started(*train_args(*folders, run, **KNOBS), *more)
+    while step:
+        assert started.process.is_alive(), started.finish()
+        lines = log.read_text().splitlines() if log.exists() and log.stat().st_ino != before else []
+        with suppress(ValueError):  # the last line may be half-written
+            step = 0 if lines and json.loads(lines[-1])["global_step"] >= step else step
         time.sleep(0.002)
-    raise AssertionError(f"ended before step {step}: {started.finish()}")
+    return started
 
 
 def test_killed_at_ten_random_moments_it_ends_with_the_same_weights(whole, image_folders, tmp_path):
@@ -63,9 +64,7 @@ def test_killed_at_ten_random_moments_it_ends_with_the_same_weights(whole, image
     moments += [(PRETRAIN_STEPS, draw.uniform(0, 0.03)) for _ in range(2)]
     moments += [(draw.randrange(PRETRAIN_STEPS, ALL_STEPS * 3 // 4), draw.uniform(0, 0.05)) for _ in range(3)]
     for step, delay in sorted(moments):
-        started = Started(*train_args(*image_folders, run, **KNOBS), "--resume")
-        if step:
-            wait_for_step(run, step, started)
+        started = start(run, image_folders, step, "--resume")
         time.sleep(delay)
         assert started.kill().code == -signal.SIGKILL, "it was not running any more"
         assert not (run / "result.json").exists()
@@ -101,8 +100,7 @@ def test_killed_between_training_and_result(image_folders, tmp_path, monkeypatch
 
 def stop(run: Path, folders: tuple[Path, Path], step: int, number: signal.Signals) -> Finished:
     """Send a signal to a run once it has come to this step."""
-    started = Started(*train_args(*folders, run, **KNOBS))
-    wait_for_step(run, step, started)
+    started = start(run, folders, step)
     time.sleep(0.012)  # into the epoch after
     os.kill(started.process.pid, number)
     return started.finish()

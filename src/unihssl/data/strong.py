@@ -79,9 +79,7 @@ def rand_augment(images: Tensor, generator: torch.Generator, policy: RandAugment
     squares = torch.rand(len(images), 3, device=images.device, generator=generator)
 
     def layers(images: Tensor, ops: Tensor, arguments: Tensor, squares: Tensor) -> Tensor:
-        out = images.round().clamp(0, 255)
-        for layer in range(policy.num_ops):
-            out = apply_ops(out, ops[:, layer], arguments[:, layer], policy)
+        out = apply_ops(images.round().clamp(0, 255), ops, arguments, policy)
         return cut_out(out, squares, policy) if policy.cutout else out
 
     return _in_parts(layers, images, ops, arguments, squares)
@@ -127,34 +125,44 @@ def _argument_rules(policy: RandAugment, device: torch.device) -> Tensor:
 
 
 def apply_ops(images: Tensor, ops: Tensor, arguments: Tensor, policy: RandAugment) -> Tensor:
-    """One layer: each sample's own op at its own argument. What is not of an op's kind passes it unchanged."""
-    gray, values = _gray(images), images.long().flatten(2)
-    tables = _lookup_tables(values, gray, ops, arguments)
-    out = tables.gather(2, values).view_as(images)
-    out = _enhance(out, gray, ops, arguments)
-    return _warp(out, ops, arguments, policy)
+    """Each sample through its own ops, (B, layers). What is of another kind passes a table, blend or warp unchanged."""
+    tables = _fixed_tables(ops.T, arguments.T)
+    grids, inside = _warp_grids(ops.T, arguments.T, images.shape[2], images.shape[3], policy)
+    for layer in range(ops.shape[1]):
+        op, argument = ops[:, layer, None, None, None], arguments[:, layer, None, None, None]
+        gray, values = _gray(images), images.long().flatten(2)
+        table = _measured_tables(values, gray, op.squeeze(3), argument.squeeze(3), tables[layer].unsqueeze(1))
+        images = _enhance(table.gather(2, values).view_as(images), gray, op, argument)
+        images = torch.where(op >= Op.ROTATE, _warp(images, grids[layer], inside[layer], policy), images)
+    return images
 
 
-def _lookup_tables(values: Tensor, gray: Tensor, ops: Tensor, arguments: Tensor) -> Tensor:
-    """What each of the 256 values becomes, per sample and channel (B, 3, 256), as PIL's ImageOps builds it."""
-    op, argument, value = ops.view(-1, 1, 1), arguments.view(-1, 1, 1), torch.arange(256.0, device=values.device)
-    step_of_bits = torch.exp2(8 - argument.clamp(0, 8))
-    same_in_every_channel = {
+def _fixed_tables(ops: Tensor, arguments: Tensor) -> Tensor:
+    """What each of the 256 values becomes by the ops that need not see the image, as PIL's ImageOps has it."""
+    value, argument = torch.arange(256.0, device=ops.device), arguments.unsqueeze(-1)
+    step = torch.exp2(8 - argument.clamp(0, 8))
+    tables = {
         Op.IDENTITY: value,
         Op.INVERT: 255 - value,
-        Op.POSTERIZE: (value / step_of_bits).floor() * step_of_bits,
+        Op.POSTERIZE: (value / step).floor() * step,
         Op.SOLARIZE: torch.where(value < argument, value, 255 - value),
         Op.SOLARIZE_ADD: torch.where(value < 128, (value + argument).clamp(max=255), value),
-        Op.BRIGHTNESS: _blend(torch.zeros_like(value), value, argument),
-        Op.CONTRAST: _blend((gray.mean((2, 3), keepdim=True) + 0.5).floor().squeeze(3), value, argument),
+        Op.BRIGHTNESS: (value * argument).clamp(0, 255).floor(),
     }
-    stacked = torch.stack([table.expand(len(values), 1, -1) for _, table in sorted(same_in_every_channel.items())])
-    slot = torch.where(ops < len(stacked), ops, int(Op.IDENTITY))
-    tables = stacked[slot, torch.arange(len(values), device=values.device)]
+    stacked = torch.stack([tables[op].expand(*ops.shape, -1) for op in sorted(tables)])
+    chosen = ops * (ops < len(tables))
+    return stacked.gather(0, chosen[None, ..., None].expand_as(stacked[:1])).squeeze(0)
+
+
+def _measured_tables(values: Tensor, gray: Tensor, op: Tensor, argument: Tensor, fixed: Tensor) -> Tensor:
+    """The same per sample and channel, (B, 3, 256), with the ops that depend on the image's own values."""
+    value = torch.arange(256.0, device=values.device)
     counts = torch.zeros(*values.shape[:2], 256, device=values.device)
     counts.scatter_add_(2, values, torch.ones((), device=values.device).expand_as(values))
-    tables = torch.where(op == Op.AUTOCONTRAST, _autocontrast_table(counts, value), tables)
-    return torch.where(op == Op.EQUALIZE, _equalize_table(counts, value), tables)
+    mean = (gray.mean((2, 3), keepdim=True) + 0.5).floor().squeeze(3)
+    table = torch.where(op == Op.CONTRAST, _blend(mean, value, argument), fixed)
+    table = torch.where(op == Op.AUTOCONTRAST, _autocontrast_table(counts, value), table)
+    return torch.where(op == Op.EQUALIZE, _equalize_table(counts, value), table)
 
 
 def _autocontrast_table(counts: Tensor, value: Tensor) -> Tensor:
@@ -175,11 +183,10 @@ def _equalize_table(counts: Tensor, value: Tensor) -> Tensor:
     return torch.where(step > 0, equalized, value)
 
 
-def _enhance(images: Tensor, gray: Tensor, ops: Tensor, arguments: Tensor) -> Tensor:
+def _enhance(images: Tensor, gray: Tensor, op: Tensor, argument: Tensor) -> Tensor:
     """Color is a blend with the grey image, sharpness one with the smoothed image."""
-    op = ops.view(-1, 1, 1, 1)
     degenerate = torch.where(op == Op.COLOR, gray, torch.where(op == Op.SHARPNESS, _smooth(images), images))
-    return _blend(degenerate, images, arguments.view(-1, 1, 1, 1))
+    return _blend(degenerate, images, argument)
 
 
 def _blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
@@ -202,28 +209,32 @@ def _smooth(images: Tensor) -> Tensor:
     return out
 
 
-def _warp(images: Tensor, ops: Tensor, arguments: Tensor, policy: RandAugment) -> Tensor:
-    """Rotation about the centre, shear from the top left corner, or translation, by PIL's pixel centres."""
-    height, width = images.shape[2:]
+def _warp_grids(ops: Tensor, arguments: Tensor, height: int, width: int, policy: RandAugment) -> tuple[Tensor, Tensor]:
+    """Where each pixel comes from, and whether that is inside the image; by the centres of pixels, as in PIL.
+
+    Rotation is about the centre, shear from the top left corner.
+    """
 
     def of(op: Op) -> Tensor:
-        return torch.where(ops == op, arguments, 0).view(-1, 1, 1)
+        return (arguments * (ops == op))[..., None, None]
 
     angle, shear_x, shear_y = of(Op.ROTATE) * (math.pi / 180), of(Op.SHEAR_X), of(Op.SHEAR_Y)
+    cos, sin = angle.cos(), angle.sin()
     unit_x, unit_y = (width, height) if policy.translate_unit == "side" else (1, 1)
-    shift_x = shear_x * (height / 2) + of(Op.TRANSLATE_X) * unit_x
-    shift_y = shear_y * (width / 2) + of(Op.TRANSLATE_Y) * unit_y
-    x = torch.arange(width, device=images.device) - (width - 1) / 2
-    y = (torch.arange(height, device=images.device) - (height - 1) / 2).unsqueeze(1)
+    x = torch.arange(width, device=ops.device) - (width - 1) / 2
+    y = (torch.arange(height, device=ops.device) - (height - 1) / 2).unsqueeze(1)
     # Written out rather than F.affine_grid, whose matrix product would run in TF32 or bf16 where those are on.
-    from_x = (angle.cos() * x + shift_x) * (2 / width) + (shear_x - angle.sin()) * y * (2 / width)
-    from_y = (shear_y + angle.sin()) * x * (2 / height) + (angle.cos() * y + shift_y) * (2 / height)
-    grid = torch.stack([from_x, from_y], dim=3)
+    from_x = (cos * x + of(Op.TRANSLATE_X) * unit_x) + (shear_x * (y + height / 2) - sin * y)
+    from_y = (cos * y + of(Op.TRANSLATE_Y) * unit_y) + (shear_y * (x + width / 2) + sin * x)
+    grids = torch.stack([from_x * (2 / width), from_y * (2 / height)], dim=-1)
+    return grids, (grids.abs().amax(-1) < 1).unsqueeze(2)
+
+
+def _warp(images: Tensor, grid: Tensor, inside: Tensor, policy: RandAugment) -> Tensor:
+    """Sampled where the grid says, the fill colour outside."""
     warped = F.grid_sample(images, grid, policy.resample, padding_mode="border", align_corners=False)
     warped.add_(0.01).floor_()  # PIL truncates; the hundredth keeps float32's rounding from taking a grey level
-    inside = (torch.maximum(from_x.abs_(), from_y.abs_()) < 1).unsqueeze(1)
-    warped = torch.where(inside, warped, _constant(policy.fill, images.device).view(1, 3, 1, 1))
-    return torch.where(ops.view(-1, 1, 1, 1) >= Op.ROTATE, warped, images)
+    return torch.where(inside, warped, _constant(policy.fill, images.device).view(1, 3, 1, 1))
 
 
 def cut_out(images: Tensor, squares: Tensor, policy: RandAugment) -> Tensor:
