@@ -65,28 +65,27 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
     fabric.launch()
     if not fabric.is_global_zero:
         display.silence()
-    directory = RunDirectory(out, resume=resume) if fabric.is_global_zero else None
-    if resume and (out / RESULT).exists():
-        display.note(f"{out}: this run has finished already")
-        return load_model(out)
-    source, target = read_domains(labeled, unlabeled, settings)
-    if vector_size(source):
-        knobs = {"backbone": "mlp"} | knobs
-    settings, params = resolve(knobs | {"labeled": source.name, "unlabeled": target.name})
-    with torch.random.fork_rng():
+    with (
+        RunDirectory(out, resume=resume, mine=fabric.is_global_zero) as directory,
+        torch.random.fork_rng(),
+    ):
+        if (out / RESULT).exists():
+            display.note(f"{out}: this run has finished already")
+            return load_model(out)
+        source, target = read_domains(labeled, unlabeled, settings)
+        if vector_size(source):
+            knobs = {"backbone": "mlp"} | knobs
+        settings, params = resolve(knobs | {"labeled": source.name, "unlabeled": target.name})
         torch.manual_seed(seed_for(settings.seed))
         encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
         pair = load_pair(source, target, settings, encoders.architecture.side, _decoding(display))
-        if directory:
-            directory.describe(settings, params, pair)
-        network = _fit_network(fabric, out, encoders, pair, settings, params, display)
-    model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
-    if directory:
-        model.save(out)
-        model.result = score({role: _predict_test(model, part) for role, part in pair.parts.items()}, model.rule)
-        write_json(out / RESULT, model.result)
-        (out / CHECKPOINT).unlink(missing_ok=True)
-    return model
+        model = _fit_model(fabric, directory, encoders, pair, settings, params, display)
+        if directory.mine:
+            model.save(out)
+            model.result = score({role: _predict_test(model, part) for role, part in pair.parts.items()}, model.rule)
+            write_json(out / RESULT, model.result)
+            (out / CHECKPOINT).unlink(missing_ok=True)
+        return model
 
 
 def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None) -> dict[str, Any]:
@@ -121,24 +120,19 @@ def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
     return settings, params
 
 
-def _fit_network(
+def _fit_model(
     fabric: Fabric,
-    out: Path,
+    directory: RunDirectory,
     encoders: EncoderFactory,
     pair: DomainPair,
     settings: Settings,
     params: Any,
     display: Display,
-) -> torch.nn.Module:
-    """Train the method; returns the network that predicts."""
-    architecture = encoders.architecture
+) -> Model:
+    """Train the method; what its network has become is the model."""
+    shape = encoders.architecture
     views = Views(
-        architecture.side,
-        architecture.mean,
-        architecture.std,
-        settings.weak_view,
-        settings.flip,
-        strong_view=settings.strong_view,
+        shape.side, shape.mean, shape.std, settings.weak_view, settings.flip, strong_view=settings.strong_view
     )
     data = pair.training_data(views, settings, fabric.device, (fabric.global_rank, fabric.world_size))
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
@@ -150,11 +144,13 @@ def _fit_network(
             display.note(f"note: {note}")
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples; "
-        f"{settings.method} on {architecture.name}, {fabric.device}"
+        f"{settings.method} on {shape.name}, {fabric.device}"
     )
     mark = fingerprint(settings, params, pair)
-    Trainer(fabric, method, data, settings, out, mark).fit(pair.truth, display)
-    return method.network
+    trainer = Trainer(fabric, method, data, settings, directory.folder, mark)
+    directory.describe(settings, params, pair)  # only now: what the trainer refuses must not look like a run
+    trainer.fit(pair.truth, display)
+    return Model(settings.method, params, method.network, shape, pair.classes, pair.size, fabric.device)
 
 
 def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:

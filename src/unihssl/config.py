@@ -176,7 +176,7 @@ def _to_float(value: Any) -> float:
     if isinstance(value, bool):
         raise TypeError
     number = float(value)
-    if number != number or number in (float("inf"), float("-inf")):
+    if not abs(number) <= 1e38:  # what a float32 can hold; a NaN is refused here too
         raise ValueError
     return number
 

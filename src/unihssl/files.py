@@ -4,7 +4,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,11 @@ def atomic(path: Path) -> Iterator[Path]:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
-    except (
-        OSError,
-        RuntimeError,
-        SafetensorError,
-    ) as error:  # torch and safetensors wrap a full disk in their own
-        temporary.unlink(missing_ok=True)
+    except (OSError, RuntimeError, SafetensorError) as error:  # torch and safetensors wrap a full disk in their own
         raise write_error(path, error) from error
+    finally:
+        with suppress(OSError):  # the folder itself may be missing, read-only or a file
+            temporary.unlink(missing_ok=True)
 
 
 def write_error(path: Path, error: Exception) -> UserError:

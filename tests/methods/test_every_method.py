@@ -134,15 +134,6 @@ def test_interrupted_anywhere_it_ends_the_same(run, tmp_path, monkeypatch):
     assert resumed.rows == run.rows and resumed.model.result == run.model.result
 
 
-def test_a_run_can_go_on_while_its_interruption_is_still_looked_at(tmp_path, monkeypatch):
-    """As in a notebook, which keeps the last traceback, and with it everything that ran, alive."""
-    with monkeypatch.context() as patch, pytest.raises(RunInterruptedError) as kept:
-        interrupt(patch, 0, 3, RunInterruptedError)
-        train("supervised", tmp_path)
-    assert train("supervised", tmp_path, resume=True).model.result["pooled"]["n"] == 36
-    assert kept.value
-
-
 @pytest.mark.parametrize("sharpness", [1, 1e3])  # at 1e3 every softmax is 0 or 1 to the last digit
 @pytest.mark.parametrize("name", methods.available())
 def test_gradients_are_finite_in_float64(name, sharpness):

@@ -79,3 +79,12 @@ def unihssl(*args: object) -> Finished:
 def train_args(labeled: object, unlabeled: object, out: object, **knobs: object) -> list[object]:
     settings = [part for name, value in (FAST | knobs).items() for part in ("--set", f"{name}={value}")]
     return ["train", "--labeled", labeled, "--unlabeled", unlabeled, "--out", out, *settings]
+
+
+def train(folders: tuple[Path, Path], out: Path, *more: object, **knobs: object) -> Finished:
+    return unihssl(*train_args(*folders, out, **knobs), *more)
+
+
+def error(folders: tuple[Path, Path], out: Path, *more: object, **knobs: object) -> str:
+    """What training says when it cannot be."""
+    return train(folders, out, *more, **knobs).error

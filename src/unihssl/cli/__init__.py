@@ -1,11 +1,14 @@
 """The command line. Commands import what they need when they run, so that help is instant."""
 
 import sys
+from typing import Any
 
 import typer
 
 from unihssl.cli import benchmark, demo, evaluate, methods, predict, train
 from unihssl.errors import UserError
+
+UsageError: Any = typer.BadParameter.__base__  # typer has its own copy of click since 0.20, click's before
 
 app = typer.Typer(
     name="unihssl",
@@ -31,9 +34,14 @@ for module in (demo, train, evaluate, predict, methods, benchmark):
 
 
 def main() -> None:
-    """Run a command; what the user got wrong is one line on stderr and exit code 1."""
+    """Run a command; what the user got wrong is one line on stderr: exit code 1, or 2 for the call itself."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) if len(sys.argv) > 1 else app())
     except UserError as error:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
+    except UsageError as error:
+        typer.echo(f"error: {error.format_message()} See: unihssl --help", err=True)
+        sys.exit(2)
+    except typer.Abort:
+        sys.exit(130)

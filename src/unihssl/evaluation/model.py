@@ -136,7 +136,8 @@ class Model:
         if paths is not None:
             names = tuple(str(p) for p in paths)
             return Domain("images", paths, names, np.full(len(paths), -1), tuple(self.classes_.tolist()))
-        found = read(samples, Settings(), "given")
+        # A list of two is two samples here, not samples and their labels.
+        found = read(np.stack(samples) if isinstance(samples, list) else samples, Settings(), "given")
         expected = self.architecture.vector_size
         shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
         if (expected and shape != (expected,)) or (not expected and len(shape) < 2):
@@ -153,20 +154,22 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     if not (folder / DESCRIPTION).exists() and (folder / "config.yaml").exists():
         raise UserError(f"{folder}: this run has not finished; go on with: unihssl train --resume --out {folder}")
     description = read_json(folder / DESCRIPTION)
-    if description.get("format") != FORMAT:
-        raise UserError(f"{folder}: model format {description.get('format')} is not one this version reads")
-    method = methods.get(description["method"])
-    (params,) = parse(description["params"], (method.Params,))
-    shape = description["architecture"]
-    architecture = Architecture(**shape | {"mean": tuple(shape["mean"]), "std": tuple(shape["std"])})
-    classes = description["classes"]
+    try:
+        if description["format"] != FORMAT:
+            raise UserError(f"{folder}: model format {description['format']} is not one this version reads")
+        method = methods.get(description["method"])
+        (params,) = parse(description["params"], (method.Params,))
+        shape = description["architecture"]
+        architecture = Architecture(**shape | {"mean": tuple(shape["mean"]), "std": tuple(shape["std"])})
+        classes, (height, width) = description["classes"], description["stored_size"]
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{folder / DESCRIPTION}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
     tensors, _ = read_tensors(folder / WEIGHTS)
     try:
         network.load_state_dict(tensors)
     except RuntimeError:
         raise UserError(f"{folder}: {WEIGHTS} does not belong to its {DESCRIPTION}") from None
-    height, width = description["stored_size"]
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
     if (folder / "result.json").exists():
         model.result = read_json(folder / "result.json")

@@ -44,8 +44,10 @@ def load_checkpoint(path: Path, fingerprint: str) -> tuple[Position, dict[str, A
     """Read a checkpoint back; it must be of a run with the same settings and data."""
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise UserError(f"{path}: the checkpoint cannot be read ({error}); delete it to start again") from None
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
+        content = None  # what torch says of it runs over many lines and helps nobody
+    if not isinstance(content, dict) or "fingerprint" not in content:
+        raise UserError(f"{path}: the checkpoint cannot be read, it is damaged; delete it to start again")
     if content["fingerprint"] != fingerprint:
         raise UserError(f"{path}: the data or settings have changed since this run began; start a new one")
     return Position(content["stage"], content["step"]), content["method"], content["optimizer"]

@@ -1,6 +1,7 @@
 """What a run writes down while it trains: means kept on the device, lines of metrics.jsonl, TensorBoard events."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,11 @@ class MetricsLog:
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._writer = SummaryWriter(folder / "tensorboard", purge_step=steps_done + 1)
+            self._hook, threading.excepthook = threading.excepthook, _quiet_about_disks
+            try:
+                self._writer = SummaryWriter(folder / "tensorboard", purge_step=steps_done + 1)
+            except OSError as error:
+                raise write_error(folder / "tensorboard", error) from error
 
     def write(self, row: dict[str, Any]) -> None:
         try:
@@ -60,8 +65,18 @@ class MetricsLog:
             raise write_error(self.path, error) from error
 
     def close(self) -> None:
-        if self._writer:
-            self._writer.close()
+        try:
+            if self._writer:
+                self._writer.close()
+                threading.excepthook = self._hook
+        except OSError as error:
+            raise write_error(self.path.parent / "tensorboard", error) from error
+
+
+def _quiet_about_disks(problem: threading.ExceptHookArgs) -> None:
+    """TensorBoard's writing thread hands its OSError to the caller, who tells the user; one telling is enough."""
+    if not isinstance(problem.exc_value, OSError):
+        threading.__excepthook__(problem)
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:

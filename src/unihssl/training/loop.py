@@ -54,6 +54,8 @@ class Trainer:
                     self._run_stage(index, position.step if index == position.stage else 0, optimizer_state)
                     optimizer_state = None
             self.method.finish()
+            if not all_finite(list(self.method.parameters())):
+                self._stop_on_nan(len(self.stages) - 1, self.totals[-1], ["weights"])
         finally:
             self.recorder.close()
 
@@ -131,7 +133,7 @@ class Trainer:
         kept = f"the last good checkpoint is {self.checkpoint}" if self.checkpoint.exists() else "no checkpoint yet"
         raise UserError(
             f"{', '.join(broken)} became NaN or infinite by step {done} of {stage}; {kept}. "
-            f"Try a lower learning rate (--set lr={self.settings.lr / 10:g}) or --set precision=fp32"
+            f"Try a lower learning rate (--set lr={self.settings.lr / 10:g}) or --set precision=fp32, in a new --out"
         )
 
     @staticmethod

@@ -8,7 +8,8 @@ import platform
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any
 
 import torch
 import yaml
@@ -22,26 +23,48 @@ PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "ligh
 
 
 class RunDirectory:
-    """A folder held by this process alone for as long as the object lives."""
+    """A run's folder, held by one process alone while the object is entered.
 
-    def __init__(self, folder: Path, *, resume: bool) -> None:
-        self.folder = folder
+    Of several processes of one run only the first holds it (`mine`) and writes; for the others it is just a place.
+    """
+
+    def __init__(self, folder: Path, *, resume: bool, mine: bool = True) -> None:
+        self.folder, self.mine = folder, mine
+        self._lock: IO[str] | None = None
+        if not mine:
+            return
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder}: is a file; the run needs a folder")
-        if not resume and folder.is_dir() and any(entry.name != LOCK for entry in folder.iterdir()):
+        others = [entry.name for entry in folder.iterdir() if entry.name != LOCK] if folder.is_dir() else []
+        if others and not resume:
             raise UserError(f"{folder}: is not empty; go on with its run (--resume) or choose another --out")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._lock = (folder / LOCK).open("w")
-        except OSError as error:
-            raise write_error(folder, error) from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(f"{folder}: another process is training in this run directory") from None
+        if others and CONFIG not in others:
+            raise UserError(f"{folder}: holds other files and no run to resume; choose another --out")
+
+    def __enter__(self) -> "RunDirectory":
+        if self.mine:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                self._lock = (self.folder / LOCK).open("w")
+            except OSError as error:
+                raise write_error(self.folder, error) from error
+            try:
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                self._lock.close()
+                raise UserError(f"{self.folder}: another process is training in this run directory") from None
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._lock:
+            self._lock.close()
 
     def describe(self, settings: Any, params: Any, pair: DomainPair) -> None:
         """Write what the run is: every setting, every sample's name under its part, and the machine."""
+        if not self.mine:
+            return
         values = dataclasses.asdict(settings) | dataclasses.asdict(params)
         write_text(self.folder / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
         split = {
@@ -77,6 +100,7 @@ def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
     digest = hashlib.sha256(json.dumps(knobs, sort_keys=True).encode())
     for part in pair.parts.values():
         digest.update("\0".join(part.domain.names).encode())
+        digest.update(part.store.samples.flatten(1).sum(1, dtype=torch.float64).cpu().numpy().tobytes())
         digest.update(part.domain.labels.tobytes() + part.split.train.tobytes() + part.split.test.tobytes())
     return digest.hexdigest()
 
