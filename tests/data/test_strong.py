@@ -11,8 +11,9 @@ from PIL import Image
 from timm.data import auto_augment as timm_ops
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unihssl.data import strong
-from unihssl.data.strong import FIXMATCH_IMAGENET, TIMM_M10_N2, TORCHSSL, Op, RandAugment, moco_view, rand_augment
+from unihssl.data import moco, pixels, randaugment
+from unihssl.data.moco import moco_view
+from unihssl.data.randaugment import FIXMATCH_IMAGENET, TIMM_M10_N2, TORCHSSL, Op, RandAugment, rand_augment
 
 HEIGHT, WIDTH = 40, 56
 POLICIES = {"timm": TIMM_M10_N2, "torchssl": TORCHSSL, "fixmatch": FIXMATCH_IMAGENET}
@@ -91,7 +92,7 @@ def arrays(images):
 
 
 def apply_one(image, op, argument, policy=TIMM_M10_N2):
-    out = strong.apply_ops(batch(image), torch.tensor([[int(op)]]), torch.tensor([[float(argument)]]), policy)
+    out = randaugment.apply_ops(batch(image), torch.tensor([[int(op)]]), torch.tensor([[float(argument)]]), policy)
     return arrays(out)[0]
 
 
@@ -167,7 +168,7 @@ def test_every_sample_of_a_batch_gets_its_own_op_and_argument():
     images = [PICTURES[name]() for name in PICTURES] * len(SINGLE_CALLS)
     calls = [call for call in SINGLE_CALLS for _ in PICTURES]
     ops, arguments = torch.tensor([[int(op)] for op, _ in calls]), torch.tensor([[float(each)] for _, each in calls])
-    together = arrays(strong.apply_ops(batch(*images), ops, arguments, TIMM_M10_N2))
+    together = arrays(randaugment.apply_ops(batch(*images), ops, arguments, TIMM_M10_N2))
     for out, image, (op, argument) in zip(together, images, calls, strict=True):
         np.testing.assert_array_equal(out, apply_one(image, op, argument))
 
@@ -177,7 +178,7 @@ def test_layers_follow_each_other():
     first, second = calls[:20], calls[20:]
     ops = torch.tensor([[int(one[0]), int(two[0])] for one, two in zip(first, second, strict=True)])
     arguments = torch.tensor([[float(one[1]), float(two[1])] for one, two in zip(first, second, strict=True)])
-    together = arrays(strong.apply_ops(batch(*[scene()] * 20), ops, arguments, TIMM_M10_N2))
+    together = arrays(randaugment.apply_ops(batch(*[scene()] * 20), ops, arguments, TIMM_M10_N2))
     for out, one, two in zip(together, first, second, strict=True):
         np.testing.assert_array_equal(out, apply_one(apply_one(scene(), *one).astype(np.uint8), *two))
 
@@ -195,7 +196,7 @@ def test_arguments_at_each_level_are_timms(op, sign, monkeypatch):
     rule = timm_ops.LEVEL_TO_ARG[TIMM_NAMES[op]]
     theirs = [rule(level, {})[0] if rule else 0 for level in levels]
     levels = torch.tensor(levels, dtype=torch.float32)
-    ours = strong.op_arguments(torch.full_like(levels, int(op)).long(), levels, torch.tensor(sign), TIMM_M10_N2)
+    ours = randaugment.op_arguments(torch.full_like(levels, int(op)).long(), levels, torch.tensor(sign), TIMM_M10_N2)
     np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
 
 
@@ -212,14 +213,14 @@ def test_arguments_at_each_level_are_timms(op, sign, monkeypatch):
     ],
 )
 def test_torchssl_ranges(op, low, high):
-    ends = strong.op_arguments(torch.tensor([op, op]), torch.tensor([0.0, 10.0]), torch.tensor(1), TORCHSSL)
+    ends = randaugment.op_arguments(torch.tensor([op, op]), torch.tensor([0.0, 10.0]), torch.tensor(1), TORCHSSL)
     np.testing.assert_allclose(ends, [low, high], rtol=1e-6)
 
 
 @pytest.mark.parametrize(("name", "kinds"), [("timm", 15), ("torchssl", 14), ("fixmatch", 16)])
 def test_ops_are_drawn_equally_often_and_applied_as_often_as_told(name, kinds):
     policy, count = POLICIES[name], 20_000
-    ops, arguments = strong.draw_ops(count, generator(), policy)
+    ops, arguments = randaugment.draw_ops(count, generator(), policy)
     assert ops.shape == arguments.shape == (count, policy.num_ops)
     assert len(policy.ops) == len(set(policy.ops)) == kinds
     share = policy.probability / kinds
@@ -236,13 +237,13 @@ def test_ops_are_drawn_equally_often_and_applied_as_often_as_told(name, kinds):
 def test_layers_draw_apart():
     """With replacement: the two layers agree on the op as often as two independent draws of it."""
     policy = RandAugment(TIMM_M10_N2.ops, probability=1.0)
-    ops, _ = strong.draw_ops(20_000, generator(), policy)
+    ops, _ = randaugment.draw_ops(20_000, generator(), policy)
     assert abs((ops[:, 0] == ops[:, 1]).float().mean() - 1 / 15) < 4 * math.sqrt(1 / 15 / 20_000)
 
 
 def test_levels_of_each_policy():
     def drawn(policy):
-        ops, arguments = strong.draw_ops(20_000, generator(), policy)
+        ops, arguments = randaugment.draw_ops(20_000, generator(), policy)
         turned = arguments[ops == Op.ROTATE]
         assert abs((turned < 0).float().mean() - (turned > 0).float().mean()) < 0.08
         return (turned.abs() / policy.rotate * 10).numpy()
@@ -299,7 +300,7 @@ def test_range_type_and_memory_are_kept(name, dtype, memory_format):
 def test_memory_format_and_parts_change_no_value(view, monkeypatch):
     images = batch(*[noise(), scene()] * 8).contiguous()
     whole = view(images, generator())
-    monkeypatch.setattr(strong, "CACHED_PIXELS", 3 * HEIGHT * WIDTH)
+    monkeypatch.setattr(pixels, "CACHED_PIXELS", 3 * HEIGHT * WIDTH)
     torch.testing.assert_close(view(images, generator()), whole, rtol=0, atol=1e-3)
     channels_last = images.contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(view(channels_last, generator()), whole, rtol=0, atol=1e-3)
@@ -361,13 +362,13 @@ def test_cutout_is_torchssls():
         left, top = int(max(0, centre_x * WIDTH - side / 2)), int(max(0, centre_y * HEIGHT - side / 2))
         expected = noise().astype(np.int64)
         expected[top : int(top + side) + 1, left : int(left + side) + 1] = TORCHSSL.cutout_fill
-        out = strong.cut_out(batch(noise()), torch.tensor([[share, centre_y, centre_x]]), TORCHSSL)
+        out = randaugment.cut_out(batch(noise()), torch.tensor([[share, centre_y, centre_x]]), TORCHSSL)
         np.testing.assert_array_equal(arrays(out)[0], expected)
 
 
 def jitter_one(image, brightness=1.0, contrast=1.0, saturation=1.0, hue=0.0):
     factors = (torch.tensor(each).view(1, 1, 1, 1) for each in (brightness, contrast, saturation, hue))
-    return strong.colour_jitter(batch(image), *factors)[0].permute(1, 2, 0).numpy()
+    return moco.colour_jitter(batch(image), *factors)[0].permute(1, 2, 0).numpy()
 
 
 @pytest.mark.parametrize("picture", PICTURES)
@@ -393,7 +394,7 @@ def test_hue_is_torchvisions(hue, picture):
 @pytest.mark.parametrize(("side", "kernel"), [((HEIGHT, WIDTH), 5), ((16, 16), 3), ((224, 224), 23)])
 def test_blur_is_torchvisions(side, kernel, sigma):
     images = batch(noise(*side), scene(*side))
-    ours = strong.gaussian_blur(images, torch.tensor([sigma, 0.1]).view(-1, 1, 1, 1))
+    ours = moco.gaussian_blur(images, torch.tensor([sigma, 0.1]).view(-1, 1, 1, 1))
     torch.testing.assert_close(ours[0], tvf.gaussian_blur(images[0], kernel, sigma), rtol=0, atol=0.01)
     torch.testing.assert_close(ours[1], images[1], rtol=0, atol=0.01)
 

@@ -115,7 +115,11 @@ def test_loading_what_is_no_model(model, on_vectors, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(weights)
     with pytest.raises(unihssl.UserError, match=r"model\.safetensors does not belong to its model\.json"):
         unihssl.load(tmp_path)
-    for content, message in ((json.dumps({"format": 99}), "format 99"), ("{}", "not the description"), ("[]", "not the description")):
+    for content, message in (
+        (json.dumps({"format": 99}), "format 99"),
+        ("{}", "not the description"),
+        ("[]", "not the description"),
+    ):
         (tmp_path / "model.json").write_text(content)
         with pytest.raises(unihssl.UserError, match=message):
             unihssl.load(tmp_path)

@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unihssl.data.strong import TIMM_M10_N2, TORCHSSL, moco_view, rand_augment
+from unihssl.data.moco import moco_view
+from unihssl.data.randaugment import TIMM_M10_N2, TORCHSSL, rand_augment
 
 WeakView = Literal["crop", "translate", "resized_crop", "center"]
 StrongView = Literal["randaugment", "randaugment_cutout", "moco"]

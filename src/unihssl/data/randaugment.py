@@ -1,11 +1,10 @@
-"""Strong views of a whole batch at once, on the device that holds it, each sample with its own ops and magnitudes.
+"""RandAugment of a whole batch at once, on the device that holds it, each sample with its own ops and magnitudes.
 
 Images come and leave as floats (B, 3, H, W) on the 0..255 scale. Each layer rounds as PIL's uint8 images do.
 """
 
 import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal
@@ -14,8 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unihssl.data.pixels import blend, constant, gray, in_parts
+
 MAX_LEVEL = 10.0
-CACHED_PIXELS = 2**18  # how many a CPU works on at once, so that what one op leaves is still in its cache for the next
 Colour = tuple[float, float, float]
 
 Op = IntEnum(  # what one layer can do to a sample, by how it is done
@@ -82,7 +82,7 @@ def rand_augment(images: Tensor, generator: torch.Generator, policy: RandAugment
         out = apply_ops(images.round().clamp(0, 255), ops, arguments, policy)
         return cut_out(out, squares, policy) if policy.cutout else out
 
-    return _in_parts(layers, images, ops, arguments, squares)
+    return in_parts(layers, images, ops, arguments, squares)
 
 
 def draw_ops(count: int, generator: torch.Generator, policy: RandAugment) -> tuple[Tensor, Tensor]:
@@ -90,7 +90,7 @@ def draw_ops(count: int, generator: torch.Generator, policy: RandAugment) -> tup
     shape, device = (count, policy.num_ops), generator.device
     drawn = torch.randint(len(policy.ops), shape, device=device, generator=generator)
     applied = torch.rand(shape, device=device, generator=generator) < policy.probability
-    ops = torch.where(applied, _constant(policy.ops, device, torch.int64)[drawn], int(Op.IDENTITY))
+    ops = torch.where(applied, constant(policy.ops, device, torch.int64)[drawn], int(Op.IDENTITY))
     if policy.level == "normal":
         levels = policy.mean + policy.std * torch.randn(shape, device=device, generator=generator)
     elif policy.level == "uniform":
@@ -130,9 +130,9 @@ def apply_ops(images: Tensor, ops: Tensor, arguments: Tensor, policy: RandAugmen
     grids, inside = _warp_grids(ops.T, arguments.T, images.shape[2], images.shape[3], policy)
     for layer in range(ops.shape[1]):
         op, argument = ops[:, layer, None, None, None], arguments[:, layer, None, None, None]
-        gray, values = _gray(images), images.long().flatten(2)
-        table = _measured_tables(values, gray, op.squeeze(3), argument.squeeze(3), tables[layer].unsqueeze(1))
-        images = _enhance(table.gather(2, values).view_as(images), gray, op, argument)
+        luma, values = gray(images), images.long().flatten(2)
+        table = _measured_tables(values, luma, op.squeeze(3), argument.squeeze(3), tables[layer].unsqueeze(1))
+        images = _enhance(table.gather(2, values).view_as(images), luma, op, argument)
         images = torch.where(op >= Op.ROTATE, _warp(images, grids[layer], inside[layer], policy), images)
     return images
 
@@ -154,13 +154,13 @@ def _fixed_tables(ops: Tensor, arguments: Tensor) -> Tensor:
     return stacked.gather(0, chosen[None, ..., None].expand_as(stacked[:1])).squeeze(0)
 
 
-def _measured_tables(values: Tensor, gray: Tensor, op: Tensor, argument: Tensor, fixed: Tensor) -> Tensor:
+def _measured_tables(values: Tensor, luma: Tensor, op: Tensor, argument: Tensor, fixed: Tensor) -> Tensor:
     """The same per sample and channel, (B, 3, 256), with the ops that depend on the image's own values."""
     value = torch.arange(256.0, device=values.device)
     counts = torch.zeros(*values.shape[:2], 256, device=values.device)
     counts.scatter_add_(2, values, torch.ones((), device=values.device).expand_as(values))
-    mean = (gray.mean((2, 3), keepdim=True) + 0.5).floor().squeeze(3)
-    table = torch.where(op == Op.CONTRAST, _blend(mean, value, argument), fixed)
+    mean = (luma.mean((2, 3), keepdim=True) + 0.5).floor().squeeze(3)
+    table = torch.where(op == Op.CONTRAST, blend(mean, value, argument), fixed)
     table = torch.where(op == Op.AUTOCONTRAST, _autocontrast_table(counts, value), table)
     return torch.where(op == Op.EQUALIZE, _equalize_table(counts, value), table)
 
@@ -183,21 +183,10 @@ def _equalize_table(counts: Tensor, value: Tensor) -> Tensor:
     return torch.where(step > 0, equalized, value)
 
 
-def _enhance(images: Tensor, gray: Tensor, op: Tensor, argument: Tensor) -> Tensor:
+def _enhance(images: Tensor, luma: Tensor, op: Tensor, argument: Tensor) -> Tensor:
     """Color is a blend with the grey image, sharpness one with the smoothed image."""
-    degenerate = torch.where(op == Op.COLOR, gray, torch.where(op == Op.SHARPNESS, _smooth(images), images))
-    return _blend(degenerate, images, argument)
-
-
-def _blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
-    """PIL's `Image.blend`: from the degenerate image (0) to the image (1) and beyond, truncated to whole numbers."""
-    return (images - degenerate).mul(factor).add_(degenerate).clamp_(0, 255).floor_()
-
-
-def _gray(images: Tensor) -> Tensor:
-    """PIL's "L": luma in 16-bit fixed point, which float32 holds exactly."""
-    red, green, blue = images.chunk(3, dim=1)
-    return (19595 * red).add_(green, alpha=38470).add_(blue, alpha=7471).add_(32768).div_(65536).floor_()
+    degenerate = torch.where(op == Op.COLOR, luma, torch.where(op == Op.SHARPNESS, _smooth(images), images))
+    return blend(degenerate, images, argument)
 
 
 def _smooth(images: Tensor) -> Tensor:
@@ -234,7 +223,7 @@ def _warp(images: Tensor, grid: Tensor, inside: Tensor, policy: RandAugment) -> 
     """Sampled where the grid says, the fill colour outside."""
     warped = F.grid_sample(images, grid, policy.resample, padding_mode="border", align_corners=False)
     warped.add_(0.01).floor_()  # PIL truncates; the hundredth keeps float32's rounding from taking a grey level
-    return torch.where(inside, warped, _constant(policy.fill, images.device).view(1, 3, 1, 1))
+    return torch.where(inside, warped, constant(policy.fill, images.device).view(1, 3, 1, 1))
 
 
 def cut_out(images: Tensor, squares: Tensor, policy: RandAugment) -> Tensor:
@@ -249,76 +238,4 @@ def cut_out(images: Tensor, squares: Tensor, policy: RandAugment) -> Tensor:
         return (at >= first) & (at <= (first + side).floor())
 
     square = covered(centre_y, height).unsqueeze(2) & covered(centre_x, width).unsqueeze(1)
-    return torch.where(square.unsqueeze(1), _constant(policy.cutout_fill, images.device).view(1, 3, 1, 1), images)
-
-
-@torch.no_grad()
-def moco_view(images: Tensor, generator: torch.Generator) -> Tensor:
-    """MoCo-v2's colours, as SimMatch's strong view: jitter (p 0.8), grayscale (p 0.2), blur (p 0.5). No crop, no flip.
-
-    Jitter goes in one order (brightness, contrast, saturation, hue), where torchvision draws an order per image.
-    """
-    draws = torch.rand(len(images), 8, 1, 1, 1, device=images.device, generator=generator)
-    return _in_parts(_moco_colours, images, draws)
-
-
-def _moco_colours(images: Tensor, draws: Tensor) -> Tensor:
-    """What each sample's eight draws in 0..1 make of it."""
-    jitters, brightness, contrast, saturation, hue, grays, blurs, sigma = draws.unbind(1)
-    strengths = (0.6 + 0.8 * brightness, 0.6 + 0.8 * contrast, 0.6 + 0.8 * saturation, 0.2 * hue - 0.1)
-    out = torch.where(jitters < 0.8, colour_jitter(images, *strengths), images)
-    out = torch.where(grays < 0.2, _gray(out), out)
-    return torch.where(blurs < 0.5, gaussian_blur(out, 0.1 + 1.9 * sigma), out)
-
-
-def colour_jitter(images: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
-    """torchvision's ColorJitter with each sample's own factors, (B, 1, 1, 1); hue in turns of the colour wheel."""
-    out = _blend(torch.zeros_like(images), images, brightness)
-    out = _blend((_gray(out).mean((1, 2, 3), keepdim=True) + 0.5).floor(), out, contrast)
-    out = _blend(_gray(out), out, saturation)
-    return _turn_hue(out, hue)
-
-
-def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Through HSV and back: a channel lies below the largest by its distance on the wheel times the chroma."""
-    red, green, blue = images.chunk(3, dim=1)
-    largest = images.amax(1, keepdim=True)
-    chroma = largest - images.amin(1, keepdim=True)
-    scale = 1 / torch.where(chroma > 0, chroma, 1)
-    sixth = torch.where(
-        largest == red,
-        (green - blue) * scale,
-        torch.where(largest == green, 2 + (blue - red) * scale, 4 + (red - green) * scale),
-    )
-    wheel = (sixth + 6 * turns + _constant((5, 3, 1), images.device).view(1, 3, 1, 1)) % 6
-    return largest - chroma * torch.minimum(wheel, 4 - wheel).clamp(0, 1)
-
-
-def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
-    """Each sample with its own sigma, (B, 1, 1, 1); the kernel is a tenth of the image long. Chen et al., 2020."""
-    height, width = images.shape[2:]
-    reach = max(1, min(height, width) // 20)
-    offset = torch.arange(-reach, reach + 1, device=images.device)
-    kernel = torch.exp(-0.5 * (offset / sigma.view(-1, 1)) ** 2)
-    kernels = (kernel / kernel.sum(1, keepdim=True)).repeat(1, 3).view(-1, 1, 1, 2 * reach + 1)
-    planes = F.pad(images, (reach, reach, reach, reach), mode="reflect").flatten(0, 1).unsqueeze(0)
-    with torch.autocast(images.device.type, enabled=False):  # bf16 cannot tell neighbouring grey levels apart
-        planes = F.conv2d(planes, kernels, groups=len(kernels))
-        return F.conv2d(planes, kernels.transpose(2, 3), groups=len(kernels)).reshape(images.shape)
-
-
-def _in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Tensor:
-    """The view of the images as float planes, on a CPU some at a time; back in their own type and memory format."""
-    if images.dim() != 4 or images.shape[1] != 3:
-        raise ValueError(f"strong views need images of shape (B, 3, H, W), got {tuple(images.shape)}")
-    parts = 1 + images.numel() // (3 * CACHED_PIXELS) if images.device.type == "cpu" else 1
-    samples = zip(*(each.chunk(parts) for each in (images.float().contiguous(), *draws)), strict=True)
-    out = torch.cat([view(*some) for some in samples]).to(images.dtype)
-    channels_last = images.is_contiguous(memory_format=torch.channels_last)
-    return out.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
-
-
-@functools.cache
-def _constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Copied to the device once, not in every step."""
-    return torch.tensor(values, device=device, dtype=dtype)
+    return torch.where(square.unsqueeze(1), constant(policy.cutout_fill, images.device).view(1, 3, 1, 1), images)

@@ -1,0 +1,37 @@
+"""What strong views share: PIL's arithmetic on float images (B, 3, H, W) of the 0..255 scale."""
+
+import functools
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+CACHED_PIXELS = 2**18  # how many a CPU works on at once, so that what one op leaves is still in its cache for the next
+
+
+def blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
+    """PIL's `Image.blend`: from the degenerate image (0) to the image (1) and beyond, truncated to whole numbers."""
+    return (images - degenerate).mul(factor).add_(degenerate).clamp_(0, 255).floor_()
+
+
+def gray(images: Tensor) -> Tensor:
+    """PIL's "L": luma in 16-bit fixed point, which float32 holds exactly."""
+    red, green, blue = images.chunk(3, dim=1)
+    return (19595 * red).add_(green, alpha=38470).add_(blue, alpha=7471).add_(32768).div_(65536).floor_()
+
+
+def in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Tensor:
+    """The view of the images as float planes, on a CPU some at a time; back in their own type and memory format."""
+    if images.dim() != 4 or images.shape[1] != 3:
+        raise ValueError(f"strong views need images of shape (B, 3, H, W), got {tuple(images.shape)}")
+    parts = 1 + images.numel() // (3 * CACHED_PIXELS) if images.device.type == "cpu" else 1
+    samples = zip(*(each.chunk(parts) for each in (images.float().contiguous(), *draws)), strict=True)
+    out = torch.cat([view(*some) for some in samples]).to(images.dtype)
+    channels_last = images.is_contiguous(memory_format=torch.channels_last)
+    return out.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
+
+
+@functools.cache
+def constant(values: tuple[float, ...], device: torch.device, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Copied to the device once, not in every step."""
+    return torch.tensor(values, device=device, dtype=dtype)

@@ -1,0 +1,201 @@
+"""Presets against the tables of SPEC sections 2-8, and who wins over whom."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from unihssl import UserError, methods
+from unihssl.api import resolve
+from unihssl.config import Settings, knob_fields
+from unihssl.methods.presets import PRESETS, preset_knobs
+
+DATASETS = ("", "office-31", "office-home", "visda-2017", "isic-2019")
+
+CROP = {"weak_view": "crop"}
+RESIZED = {"weak_view": "resized_crop", "area_labeled": 0.08, "area_unlabeled": 0.08}
+CENTRE = {"weak_view": "center"}
+SGD = {"momentum": 0.9, "nesterov": True, "decay_bias_and_norm": True, "lr_warm_up": 0.0}
+INVERSE = SGD | {"schedule": "inverse", "decay_power": 0.75, "weight_decay": 1e-3}
+
+SUPERVISED = SGD | CROP | {"lr": 5e-4, "head_lr": 1.0, "weight_decay": 1e-3, "schedule": "cosine"}
+SUPERVISED |= {"cosine_horizon": 1.0, "epochs": 100, "steps": 0, "batch_size": 32, "unlabeled_batch": 0}
+
+# Section 3. The tables give the head's rate; the backbone's, `lr`, is a tenth of it.
+FIXMATCH = INVERSE | {"decay_gamma": 4e-4, "head_lr": 10.0, "lambda_u": 1.0, "ema": 0.0, "batch_size": 32}
+FIXMATCH |= {"steps": 20_000, "strong_view": "randaugment", "batch_norm": "separate"}
+FIXMATCH_CROPS = {"weak_view": "resized_crop", "area_labeled": 0.08, "area_unlabeled": 0.5}
+OFFICE_31 = FIXMATCH | FIXMATCH_CROPS | {"lr": 1e-4, "bottleneck": 256, "unlabeled_batch": 96}
+OFFICE_HOME = FIXMATCH | FIXMATCH_CROPS | {"lr": 3e-4, "bottleneck": 1024, "unlabeled_batch": 32}
+VISDA = FIXMATCH | CENTRE | {"lr": 3e-4, "bottleneck": 2048, "unlabeled_batch": 64}
+FIXMATCH_BY_DATASET = {"": OFFICE_HOME, "office-31": OFFICE_31, "office-home": OFFICE_HOME, "visda-2017": VISDA}
+FIXMATCH_BY_DATASET["isic-2019"] = OFFICE_HOME
+
+FROM_SCRATCH = SGD | {"lr": 0.03, "head_lr": 1.0, "weight_decay": 5e-4, "decay_bias_and_norm": False}
+FROM_SCRATCH |= {"schedule": "cosine_7_16", "steps": 2**20, "batch_size": 64, "unlabeled_batch": 7 * 64, "ema": 0.999}
+FROM_SCRATCH |= {"threshold": 0.95, "lambda_u": 1.0, "strong_view": "randaugment_cutout", "batch_norm": "joint"}
+FROM_SCRATCH |= {"bottleneck": 0}
+
+# Section 5.
+SIMMATCH = SGD | {"lambda_u": 10.0, "lambda_in": 5.0, "threshold": 0.7, "temperature": 0.1, "smoothing": 0.9}
+SIMMATCH |= {"align": True, "queue": 256, "projection": 128, "teacher_ema": 0.999, "weight_decay": 1e-4}
+SIMMATCH |= {"strong_view": "moco", "weak_view": "resized_crop", "area_labeled": 0.2, "area_unlabeled": 0.2}
+
+# Section 6.
+CDAN = INVERSE | {"decay_gamma": 1e-3, "lr": 1e-3, "head_lr": 10.0, "trade_off": 1.0, "entropy": "none"}
+CDAN |= {"randomized": 0, "bottleneck": 256, "reversal_steps": 10_000.0, "unlabeled_batch": 0}
+CDAN_TLLIB = CDAN | {"bottleneck_kind": "bn_relu", "discriminator_dropout": False, "batch_norm": "joint"}
+CDAN_TLLIB |= {"batch_size": 32, "steps": 30_000}
+CDAN_BY_DATASET = dict.fromkeys(DATASETS, CDAN_TLLIB | RESIZED)
+CDAN_BY_DATASET |= {"office-31": CDAN_TLLIB | RESIZED | {"steps": 20_000}, "visda-2017": CDAN_TLLIB | CENTRE}
+CDAN_OFFICIAL = CDAN | RESIZED | {"bottleneck_kind": "linear", "discriminator_dropout": True}
+CDAN_OFFICIAL |= {"batch_norm": "separate", "batch_size": 36, "steps": 100_004}
+
+# Section 7.
+MCC = INVERSE | RESIZED | {"decay_gamma": 1e-3, "head_lr": 10.0, "mu": 1.0, "temperature": 2.5, "unlabeled_batch": 0}
+MCC_TLLIB = MCC | {"bottleneck_kind": "bn_relu", "bottleneck": 2048, "lr": 5e-4, "batch_size": 36, "steps": 30_000}
+MCC_BY_DATASET = dict.fromkeys(DATASETS, MCC_TLLIB)
+MCC_BY_DATASET["office-31"] = MCC_TLLIB | {"bottleneck": 1024, "steps": 10_000}
+MCC_BY_DATASET["visda-2017"] = MCC_TLLIB | CENTRE | {"bottleneck": 256, "lr": 2e-4, "temperature": 3.0}
+MCC_OFFICE = MCC | {"bottleneck_kind": "bn", "bottleneck": 256, "lr": 3e-4, "batch_size": 28, "steps": 50_004}
+MCC_OFFICIAL = {"office-31": MCC_OFFICE, "office-home": MCC_OFFICE | {"lr": 1e-3}}
+MCC_OFFICIAL["visda-2017"] = MCC_OFFICE | CENTRE | {"batch_size": 36, "steps": 10_004, "temperature": 3.0}
+
+ROUTER = {"sup_epochs": 100, "sup_lr": 5e-4, "router": "network", "router_epochs": 10}
+
+# Section 8.
+BIADAPT = CROP | {"transfer": "mmd", "lambda_t": 0.5, "lambda_s": 0.1, "bottleneck": 256, "lr": 5e-4, "head_lr": 1.0}
+BIADAPT |= {"momentum": 0.9, "nesterov": False, "weight_decay": 5e-4, "decay_bias_and_norm": False}
+BIADAPT |= {"schedule": "constant", "steps": 2000, "unlabeled_batch": 0}
+
+EXPECTED: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
+    ("finetune", "supervised"): dict.fromkeys(DATASETS, SUPERVISED),
+    ("finetune", "fixmatch"): {
+        dataset: knobs | {"threshold": 0.8 if dataset == "visda-2017" else 0.9}
+        for dataset, knobs in FIXMATCH_BY_DATASET.items()
+    },
+    ("finetune", "flexmatch"): {
+        dataset: knobs | {"threshold": 0.95, "threshold_warm_up": True}
+        for dataset, knobs in FIXMATCH_BY_DATASET.items()
+    },
+    ("finetune", "simmatch"): dict.fromkeys(
+        DATASETS,
+        SIMMATCH | {"lr": 1e-3, "head_lr": 10.0, "steps": 20_000, "batch_size": 32, "unlabeled_batch": 0},
+    ),
+    ("finetune", "cdan"): CDAN_BY_DATASET,
+    ("finetune", "cdan+sup"): {dataset: knobs | ROUTER for dataset, knobs in CDAN_BY_DATASET.items()},
+    ("finetune", "mcc"): MCC_BY_DATASET,
+    ("finetune", "mcc+sup"): {dataset: knobs | ROUTER for dataset, knobs in MCC_BY_DATASET.items()},
+    ("finetune", "biadapt"): dict.fromkeys(DATASETS, BIADAPT | {"batch_size": 32}),
+    ("original", "fixmatch"): dict.fromkeys(DATASETS, FROM_SCRATCH),
+    ("original", "flexmatch"): dict.fromkeys(DATASETS, FROM_SCRATCH | {"threshold_warm_up": True}),
+    ("original", "simmatch"): dict.fromkeys(
+        DATASETS,
+        SIMMATCH
+        | {"lr": 0.03, "head_lr": 1.0, "batch_size": 64, "unlabeled_batch": 5 * 64, "schedule": "cosine"}
+        | {"epochs": 400, "epoch_length": "unlabeled", "steps": 0, "lr_warm_up": 5 / 400},
+    ),
+    ("original", "cdan"): dict.fromkeys(DATASETS, CDAN_OFFICIAL),
+    ("original", "cdan+sup"): dict.fromkeys(DATASETS, CDAN_OFFICIAL | ROUTER),
+    ("original", "mcc"): MCC_OFFICIAL,
+    ("original", "mcc+sup"): {dataset: knobs | ROUTER for dataset, knobs in MCC_OFFICIAL.items()},
+    ("original", "biadapt"): dict.fromkeys(DATASETS, BIADAPT | {"batch_size": 64}),
+}
+CASES = [(*case, dataset) for case, by_dataset in EXPECTED.items() for dataset in by_dataset]
+
+
+def resolved(**knobs: Any) -> dict[str, Any]:
+    settings, params = resolve(knobs)
+    return dataclasses.asdict(settings) | dataclasses.asdict(params)
+
+
+@pytest.mark.parametrize(("preset", "method", "dataset"), CASES)
+def test_resolved_values_are_those_of_the_tables(preset, method, dataset):
+    found = resolved(method=method, preset=preset, dataset=dataset)
+    expected = EXPECTED[preset, method][dataset] | {"method": method, "preset": preset, "dataset": dataset}
+    assert {name: found[name] for name in expected} == expected
+
+
+def test_every_baseline_is_in_the_tables():
+    baselines = set(methods.available()) - {"unihssl"}
+    assert {method for _, method in EXPECTED} == baselines
+    for preset, entries in PRESETS.items():
+        assert preset in ("finetune", "original") and entries.keys() <= baselines
+
+
+@pytest.mark.parametrize("dataset", DATASETS)
+@pytest.mark.parametrize("method", methods.available())
+@pytest.mark.parametrize("preset", ["finetune", "original"])
+def test_every_preset_parses_and_every_knob_of_it_arrives(preset, method, dataset):
+    knobs = preset_knobs(preset, method, dataset)
+    assert knobs.keys() <= knob_fields(Settings, methods.get(method).Params).keys()
+    found = resolved(method=method, preset=preset, dataset=dataset)
+    assert {name: found[name] for name in knobs} == knobs
+
+
+def test_presets_name_known_data_sets_only():
+    named = {dataset for by_method in PRESETS.values() for entries in by_method.values() for dataset in entries}
+    assert named <= set(DATASETS)
+
+
+def test_the_heads_rates_are_those_of_the_tables():
+    """Backbone `lr` times `head_lr`, as the tables of sections 3, 5, 6 and 7 print it."""
+    rates = {
+        ("fixmatch", "office-31"): 0.001,
+        ("fixmatch", "office-home"): 0.003,
+        ("fixmatch", "visda-2017"): 0.003,
+        ("fixmatch", "isic-2019"): 0.003,
+        ("simmatch", ""): 0.01,
+        ("cdan", "office-31"): 0.01,
+        ("mcc", "office-home"): 0.005,
+        ("mcc", "visda-2017"): 0.002,
+    }
+    for (method, dataset), rate in rates.items():
+        found = resolved(method=method, dataset=dataset)
+        assert found["lr"] * found["head_lr"] == pytest.approx(rate)
+
+
+def test_the_users_values_win_over_the_preset():
+    wish = {"lr": 0.5, "bottleneck": 7, "steps": 11, "weak_view": "translate", "threshold": 0.33, "unlabeled_batch": 5}
+    found = resolved(method="fixmatch", dataset="office-31", **wish)
+    assert {name: found[name] for name in wish} == wish
+    assert found["decay_gamma"] == 4e-4 and found["head_lr"] == 10.0
+    with pytest.raises(UserError, match="unknown setting 'temperature'"):
+        resolve({"method": "fixmatch", "temperature": 2})
+
+
+@pytest.mark.parametrize("method", [m for m in methods.available() if preset_knobs("finetune", m, "").get("steps")])
+def test_epochs_asked_for_win_over_a_presets_steps(method):
+    """`steps` goes before `epochs`, so a preset's steps would make the user's epochs mean nothing."""
+    found = resolved(method=method, epochs=5)
+    assert (found["epochs"], found["steps"]) == (5, 0)
+    found = resolved(method=method, epochs=5, steps=40)
+    assert (found["epochs"], found["steps"]) == (5, 40)
+
+
+@pytest.mark.parametrize("backbone", ["small_cnn", "mlp"])
+@pytest.mark.parametrize("method", methods.available())
+@pytest.mark.parametrize("preset", ["finetune", "original"])
+def test_the_recipe_of_a_small_backbone_wins_over_the_preset(preset, method, backbone):
+    recipe = {"weights": "none", "lr": 0.01, "head_lr": 1.0, "schedule": "cosine", "epochs": 20, "steps": 0}
+    recipe |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop"}
+    found = resolved(method=method, preset=preset, dataset="office-31", backbone=backbone)
+    assert {name: found[name] for name in recipe} == recipe
+    own = {"bottleneck": 0, "sup_lr": 0.01, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
+    assert all(found[name] == value for name, value in own.items() if name in found)
+    wish = {"lr": 0.5, "batch_size": 9, "weak_view": "translate"}
+    mine = resolved(method=method, preset=preset, backbone=backbone, **wish)
+    assert {name: mine[name] for name in wish} == wish
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_no_knob_has_two_homes(method):
+    shared = {f.name for f in dataclasses.fields(Settings)}
+    assert not shared & {f.name for f in dataclasses.fields(methods.get(method).Params)}
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_every_knob_says_what_it_is_and_its_default_is_allowed(method):
+    for name, (spec, _) in knob_fields(Settings, methods.get(method).Params).items():
+        assert spec.metadata["help"].endswith("."), name
+        assert resolved(method=method, **{name: spec.default} if name != "method" else {})[name] is not None
