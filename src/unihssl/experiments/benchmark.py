@@ -55,15 +55,23 @@ def summarise(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return rows
 
 
+COLUMNS = ("method", "seeds", "pooled", "labeled", "unlabeled", "domain", "oracle")
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    """A row as text, under COLUMNS."""
+    accuracy = [_cell(row[part], row[f"{part}_std"]) for part in PARTS]
+    extras = [_cell(row[extra]) for extra in ("domain_accuracy", "oracle_routing_accuracy")]
+    return [row["method"], str(row["seeds"]), *accuracy, *extras]
+
+
 def markdown(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as a Markdown table."""
-    lines = ["| pair | method | seeds | pooled | labeled part | unlabeled part | domain told right | oracle routing |"]
-    lines.append("|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        accuracy = [_cell(row[part], row[f"{part}_std"]) for part in PARTS]
-        extras = [_cell(row[extra]) for extra in ("domain_accuracy", "oracle_routing_accuracy")]
-        lines.append("| " + " | ".join([row["pair"], row["method"], str(row["seeds"]), *accuracy, *extras]) + " |")
-    return "\n".join(lines) + "\n"
+    """A table for each pair, in Markdown."""
+    text = ""
+    for pair in dict.fromkeys(row["pair"] for row in rows):
+        lines = [COLUMNS, ["---"] * len(COLUMNS), *(cells(row) for row in rows if row["pair"] == pair)]
+        text += f"**{pair}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines) + "\n"
+    return text
 
 
 def _cell(value: float | None, deviation: float | None = None) -> str:
