@@ -14,6 +14,7 @@ from unihssl import methods
 from unihssl.config import Settings, knob_fields, parse
 from unihssl.data.batches import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
+from unihssl.data.readers import some
 from unihssl.data.sources import Domain, test_domain
 from unihssl.data.store import fill_store
 from unihssl.data.views import Views
@@ -22,13 +23,13 @@ from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.files import read_json, write_json
 from unihssl.methods.base import Task
-from unihssl.methods.presets import preset_knobs
-from unihssl.models.backbones import RECIPES, EncoderFactory
+from unihssl.methods.presets import RECIPES, preset_knobs
+from unihssl.models.backbones import EncoderFactory
 from unihssl.training.checkpoint import CHECKPOINT
 from unihssl.training.display import Display
 from unihssl.training.loop import Trainer
 from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, RunDirectory, fingerprint, read_config
-from unihssl.training.setup import Fabric, make_fabric
+from unihssl.training.setup import Fabric, make_fabric, pick_device
 
 
 def fit(
@@ -67,7 +68,7 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         display.silence()
     with (
         RunDirectory(out, resume=resume, mine=fabric.is_global_zero) as directory,
-        torch.random.fork_rng(),
+        torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
     ):
         if (out / RESULT).exists():
             display.note(f"{out}: this run has finished already")
@@ -76,25 +77,27 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         if vector_size(source):
             knobs = {"backbone": "mlp"} | knobs
         settings, params = resolve(knobs | {"labeled": source.name, "unlabeled": target.name})
-        torch.manual_seed(seed_for(settings.seed))
+        torch.manual_seed(seed_for("weights", settings.seed))
         encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
         pair = load_pair(source, target, settings, encoders.architecture.side, _decoding(display))
         model = _fit_model(fabric, directory, encoders, pair, settings, params, display)
         if directory.mine:
             model.save(out)
             model.result = score({role: _predict_test(model, part) for role, part in pair.parts.items()}, model.rule)
+            model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
             write_json(out / RESULT, model.result)
             (out / CHECKPOINT).unlink(missing_ok=True)
         return model
 
 
-def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None) -> dict[str, Any]:
+def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str = "auto") -> dict[str, Any]:
     """Score a trained model on its own held-out images, or on all labeled images of the sources given."""
-    model = load_model(run)
+    model = load_model(run, pick_device(device))
     settings, _ = resolve(read_config(run))
     given = {"labeled": labeled, "unlabeled": unlabeled}
     held_out = read_json(run / "split.json") if labeled is None and unlabeled is None else {}
-    parts = {}
+    parts: dict[str, tuple[Predictions, np.ndarray]] = {}
+    notes: list[str] = []
     for role, source in given.items():
         if held_out and held_out[role]["test"]:
             domain = _held_out(held_out[role], role, model, settings)
@@ -103,11 +106,12 @@ def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None) -> dict[str,
         else:
             continue
         domain, store = fill_store(domain, model.stored_size)
+        notes += domain.notes
         rows = np.flatnonzero(domain.known)
         parts[role] = model.predict_store(store, rows), domain.labels[rows]
     if not parts:
         raise UserError(f"{run}: this run held out no labeled test images; give some with --labeled or --unlabeled")
-    return score(parts, model.rule)
+    return score(parts, model.rule) | {"notes": notes}
 
 
 def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
@@ -115,8 +119,12 @@ def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
     wish = {name: str(knobs.get(name, getattr(Settings, name))) for name in ("method", "preset", "dataset", "backbone")}
     kinds = (Settings, methods.get(wish["method"]).Params)
     recipe = {name: v for name, v in RECIPES.get(wish["backbone"], {}).items() if name in knob_fields(*kinds)}
-    layers = preset_knobs(wish["preset"], wish["method"], wish["dataset"]) | recipe | knobs
-    settings, params = parse(layers, kinds)
+    preset = preset_knobs(wish["preset"], wish["method"], wish["dataset"])
+    defaults = recipe | preset if "preset" in knobs else preset | recipe  # a preset asked for by name wins
+    for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
+        if general in knobs:
+            defaults.pop(special, None)  # else asking for the one would do nothing
+    settings, params = parse(defaults | knobs, kinds)
     return settings, params
 
 
@@ -157,6 +165,8 @@ def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:
     """The run's own settings; those given again must agree unless they do not change what is learnt."""
     stored = read_config(out)
     merged = stored | knobs
+    if merged["method"] != stored["method"]:
+        raise UserError(f"{out}: a resumed run keeps its settings, but method was {stored['method']}")
     then, now = (dataclasses.asdict(s) | dataclasses.asdict(p) for s, p in (resolve(stored), resolve(merged)))
     changed = [
         f"{name} was {then.get(name)}, now {value}"
@@ -182,8 +192,11 @@ def _held_out(record: dict[str, Any], role: str, model: Model, settings: Setting
     if not Path(source).exists():
         raise UserError(f"{source}: the {role} data of this run is not there; give test images with --{role}")
     domain = test_domain(source, tuple(model.classes_.tolist()), settings)
-    wanted = set(record["test"])
-    return domain.keep(np.array([i for i, name in enumerate(domain.names) if name in wanted], dtype=np.int64))
+    row_of = {name: i for i, name in enumerate(domain.names)}
+    gone = [name for name in record["test"] if name not in row_of]
+    if gone:
+        raise UserError(f"{source}: {len(gone)} of {len(record['test'])} test images are gone ({some(gone)})")
+    return domain.keep(np.array(sorted(row_of[name] for name in record["test"]), dtype=np.int64))
 
 
 def _decoding(display: Display) -> Callable[[str], Callable[[int, int], None]]:

@@ -30,7 +30,9 @@ class Settings:
     preset: Literal["finetune", "original"] = knob(
         "finetune", "The method's settings for pretrained networks on domain pairs, or its authors' own."
     )
-    dataset: str = knob("", "Benchmark whose own entry of the preset applies, such as office-31.")
+    dataset: Literal["", "office-31", "office-home", "visda-2017", "isic-2019"] = knob(
+        "", "Benchmark whose own entry of the preset applies."
+    )
     backbone: str = knob("resnet50", "A timm model name, or `small_cnn` (tiny images), or `mlp` (vectors).")
     weights: str = knob("pretrained", "`pretrained` (timm's hub), `none`, or a weights file.")
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)
@@ -59,8 +61,8 @@ class Settings:
     )
     area_labeled: float = knob(0.08, "Least area of a resized crop, labeled domain.", low=0.01, high=1)
     area_unlabeled: float = knob(0.08, "Least area of a resized crop, unlabeled domain.", low=0.01, high=1)
-    strong_view: Literal["randaugment", "randaugment_cutout", "moco"] = knob(
-        "randaugment", "Strong view of methods that use one: timm's m10-n2, TorchSSL's with Cutout, or MoCo-v2's."
+    strong_view: Literal["randaugment", "randaugment_cutout", "randaugment_imagenet", "moco"] = knob(
+        "randaugment", "Strong view: timm's m10-n2, TorchSSL's with Cutout, FixMatch's for ImageNet, or MoCo-v2's."
     )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 

@@ -23,14 +23,14 @@ def training(count, batch, seed=0, labeled=True, vectors=True, first=100, shard=
 
 def paired(labeled=50, unlabeled=30, batch=8, seed=0):
     domains = (
-        training(labeled, batch, seed_for(seed, 1), vectors=False),
-        training(unlabeled, batch, seed_for(seed, 2), labeled=False, vectors=False),
+        training(labeled, batch, seed_for("domain", seed, 1), vectors=False),
+        training(unlabeled, batch, seed_for("domain", seed, 2), labeled=False, vectors=False),
     )
     return PairedData(*domains, seed)
 
 
 def rows_at(domain, step):
-    return domain.samples(step, torch.Generator()).rows.tolist()
+    return domain.samples(0, step, torch.Generator()).rows.tolist()
 
 
 @pytest.mark.parametrize("step", [0, 3, 11, 1000])
@@ -88,7 +88,7 @@ def test_processes_draw_apart():
 
 
 def test_rows_labels_and_samples_belong_together():
-    samples = training(50, 8).samples(3, torch.Generator())
+    samples = training(50, 8).samples(0, 3, torch.Generator())
     assert samples.images.flatten().tolist() == [100 + row for row in samples.rows.tolist()]
     assert samples.y.tolist() == [(100 + row) % 5 for row in samples.rows.tolist()]
     assert len(samples) == 8
@@ -96,7 +96,7 @@ def test_rows_labels_and_samples_belong_together():
 
 def test_unlabeled_samples_have_no_labels():
     domain = training(20, 4, labeled=False)
-    for samples in (domain.samples(0, torch.Generator()), next(domain.sweep(torch.Generator()))):
+    for samples in (domain.samples(0, 0, torch.Generator()), next(domain.sweep(torch.Generator()))):
         with pytest.raises(AttributeError, match="unlabeled: no label of theirs may be used"):
             samples.y  # noqa: B018
 
@@ -112,7 +112,7 @@ def test_sweep_covers_all_in_order(count, batch, sizes):
 def test_views_of_a_batch_are_drawn_once():
     data = paired()
     data.reseed(0, 0)
-    samples = data.batch(0, 10, 0.0).labeled
+    samples = data.batch(0, 0, 0.0).labeled
     assert samples.weak is samples.weak
     assert samples.test is samples.test
     assert samples.weak.shape == samples.test.shape == (8, 3, 16, 16)
@@ -121,7 +121,7 @@ def test_views_of_a_batch_are_drawn_once():
 def test_a_step_can_be_repeated():
     def drawn(data, stage, step):
         data.reseed(stage, step)
-        batch = data.batch(step, 100, 0.0)
+        batch = data.batch(stage, step, 0.0)
         return torch.cat([batch.labeled.weak, batch.unlabeled.weak, torch.rand(1).expand(1, 3, 16, 16)])
 
     first, resumed = paired(), paired()
@@ -134,8 +134,8 @@ def test_a_step_can_be_repeated():
 
 
 def test_a_batch_carries_its_place_in_the_stage():
-    batch = paired().batch(3, 40, 0.25)
-    assert (batch.step, batch.total_steps, batch.progress) == (3, 40, 0.25)
+    batch = paired().batch(1, 3, 0.25)
+    assert (batch.stage, batch.step, batch.progress) == (1, 3, 0.25)
     assert len(batch.labeled) == len(batch.unlabeled) == 8
     assert batch.labeled is batch.labeled
     assert batch.images == 16
@@ -155,8 +155,9 @@ def test_steps_per_epoch(sizes, batch, expected):
 
 
 def test_seeds_are_mixed_well():
-    seeds = {seed_for(a, b, c) for a in range(10) for b in range(3) for c in range(50)}
+    seeds = {seed_for("test", a, b, c) for a in range(10) for b in range(3) for c in range(50)}
     assert len(seeds) == 1500
     assert all(0 <= seed < 2**63 for seed in seeds)
-    assert seed_for(1, 2) == seed_for(1, 2)
-    assert len({seed_for(1, 2), seed_for(2, 1), seed_for(1), seed_for(2)}) == 4
+    assert seed_for("test", 1, 2) == seed_for("test", 1, 2)
+    different = [("test", 1, 2), ("test", 2, 1), ("test", 1), ("test", 2), ("test", 1, 0), ("other", 1)]
+    assert len({seed_for(*parts) for parts in different}) == len(different)

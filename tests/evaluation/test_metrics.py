@@ -58,11 +58,11 @@ def test_the_models_own_rule_decides():
     assert result["pooled"]["accuracy_by_rule"]["argmax"] == pytest.approx(7 / 10)
 
 
-def test_a_part_without_labels_is_absent_and_the_rest_is_pooled():
+def test_a_part_without_labels_is_absent_and_nothing_is_pooled():
     nobody = predictions([], [], []), np.array([], dtype=np.int64)
     result = score({"labeled": LABELED, "unlabeled": nobody}, "argmax")
     assert "unlabeled" not in result and "domain_accuracy" not in result
-    assert result["pooled"] == result["labeled"]
+    assert "pooled" not in result and result["labeled"]["n"] == len(LABELED[1])
     assert score({"labeled": nobody, "unlabeled": nobody}, "argmax") == {"rule": "argmax"}
 
 

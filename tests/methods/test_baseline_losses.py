@@ -531,6 +531,36 @@ def test_a_step_there_against_section_8(transfer):
     close(losses.total(), F.cross_entropy(method.labeler.head(x), y) + 0.7 * expected)
 
 
+@pytest.mark.parametrize("joint", [True, False])
+def test_domains_share_their_batch_statistics_or_do_not(joint):
+    """BiAdapt's first stage passes them separately; CDAN and FixMatch as their knob says."""
+
+    def normalising():
+        return nn.BatchNorm1d(4, affine=False), 4
+
+    x, u, strong = (draw(seed, 6, 4).float() + seed for seed in (1, 2, 3))
+    batch, task = batch_of(x, u, torch.arange(6) % 3, strong=strong), Task(3, 6, 6)
+
+    def normalised(*parts: Tensor) -> list[Tensor]:
+        groups = [torch.cat(parts)] if joint else parts
+        return list(torch.cat([F.batch_norm(g, None, None, training=True) for g in groups]).split(6))
+
+    method = cdan.CDAN(
+        normalising, cdan.CDANParams(bottleneck=0, batch_norm="joint" if joint else "separate"), task, Settings()
+    )
+    labeled = method.network.head(normalised(x, u)[0])
+    close(method.step(batch).terms["labeled"], F.cross_entropy(labeled, batch.labeled.y))
+    params = flexmatch.FixMatchParams(threshold=0.0, bottleneck=0, batch_norm="joint" if joint else "separate")
+    method = flexmatch.FixMatch(normalising, params, task, Settings())
+    labeled, weak, hard = (method.network.head(part) for part in normalised(x, u, strong))
+    terms = method.step(batch).terms
+    close(terms["labeled"], F.cross_entropy(labeled, batch.labeled.y))
+    close(terms["pseudo"], F.cross_entropy(hard, weak.argmax(1)))
+    if not joint:
+        method = biadapt.BiAdapt(normalising, biadapt.BiAdaptParams(bottleneck=0), task, Settings())
+        close(method.adapt(batch).terms["transfer"], biadapt.mmd(*normalised(x, u)))
+
+
 def test_running_statistics_are_kept_while_the_batch_normalises():
     torch.manual_seed(0)
     network = nn.Sequential(

@@ -16,10 +16,10 @@ from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
+from unihssl.errors import RunInterruptedError
 from unihssl.evaluation.model import Model
 from unihssl.methods.base import Task
 from unihssl.models.backbones import EncoderFactory
-from unihssl.training.interrupt import RunInterruptedError
 from unihssl.training.log import read_metrics
 from unihssl.training.loop import Trainer
 
@@ -32,17 +32,28 @@ def patches(count: int, seed: int, contrast: float, brightness: float) -> tuple[
     """Noisy patches of three colours, `count` of each; contrast and brightness are the domain."""
     rng = np.random.default_rng(seed)
     y = np.repeat(np.arange(3), count)
-    noise = rng.normal(scale=40, size=(3 * count, 12, 12, 3)) + rng.normal(scale=20, size=(3 * count, 1, 1, 3))
+    noise = rng.normal(scale=40, size=(3 * count, 12, 12, 3)) + rng.normal(scale=12, size=(3 * count, 1, 1, 3))
     x = contrast * (90 + 60 * np.eye(3)[y][:, None, None] + noise) + brightness
     return np.clip(x, 0, 255).astype(np.uint8), np.array(["red", "green", "blue"])[y]
 
 
-LABELED, UNLABELED = patches(24, 0, 1.0, 0), patches(24, 1, 0.6, 90)
+CASES = [(name, {}) for name in methods.available()]
+CASES += [  # options with a memory, a network or random draws of their own
+    ("fixmatch", {"ema": 0.9, "batch_norm": "joint"}),
+    ("cdan", {"entropy": "official", "randomized": 16, "discriminator_dropout": True}),
+    ("cdan", {"entropy": "tllib", "batch_norm": "separate"}),
+    ("biadapt", {"transfer": "coral"}),
+    ("biadapt", {"transfer": "adv"}),
+    ("mcc+sup", {"router": "frozen"}),
+]
+every_case = {"argvalues": CASES, "ids": ["-".join([name, *map(str, knobs.values())]) for name, knobs in CASES]}
+LABELED, UNLABELED = patches(24, 0, 1.0, 0), patches(24, 1, 0.7, 50)
 
 
 @dataclass(frozen=True)
 class Run:
     name: str
+    knobs: dict
     folder: Path
     model: Model
 
@@ -57,10 +68,10 @@ class Run:
         return [[row for row in self.rows if row["stage"] == name] for name in names]
 
 
-def train(name: str, folder: Path, **more) -> Run:
+def train(name: str, folder: Path, resume: bool = False, **more) -> Run:
     known = knob_fields(Settings, methods.get(name).Params)
     knobs = {knob: value for knob, value in KNOBS.items() if knob in known}
-    return Run(name, folder, unihssl.fit(LABELED, UNLABELED, folder, method=name, **knobs, **more))
+    return Run(name, more, folder, unihssl.fit(LABELED, UNLABELED, folder, method=name, **knobs | more, resume=resume))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -71,16 +82,18 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.fixture(scope="module", params=methods.available())
+@pytest.fixture(scope="module", params=every_case["argvalues"], ids=every_case["ids"])
 def run(request, tmp_path_factory) -> Run:
-    return train(request.param, tmp_path_factory.mktemp("run") / request.param)
+    name, knobs = request.param
+    return train(name, tmp_path_factory.mktemp("run") / name, **knobs)
 
 
 def test_it_learns(run):
     for rows in run.stages:
         term = "labeled" if "labeled" in rows[0] else "loss"
         first, last = (np.mean([row[term] for row in part]) for part in (rows[:4], rows[-4:]))
-        assert last < 0.5 * first, (rows[0]["stage"], first, last)
+        frozen = run.knobs.get("router") == "frozen" and "domain" in rows[0]  # on features that were never trained
+        assert frozen or last < 0.5 * first, (rows[0]["stage"], first, last)
         assert all(np.isfinite(v) for row in rows for v in row.values() if isinstance(v, float))
     result = run.model.result
     assert result["pooled"]["n"] == 36 and result["pooled"]["accuracy"] >= 0.8
@@ -128,17 +141,26 @@ def test_interrupted_anywhere_it_ends_the_same(run, tmp_path, monkeypatch):
         for step, error in ((stop, RunInterruptedError), (kill, KilledError), (total, RunInterruptedError)):
             with monkeypatch.context() as patch, pytest.raises(error):
                 interrupt(patch, stage, step, error)
-                train(run.name, again, resume=True)
-    resumed = train(run.name, again, resume=True)
+                train(run.name, again, resume=True, **run.knobs)
+    resumed = train(run.name, again, resume=True, **run.knobs)
     assert (again / "model.safetensors").read_bytes() == (run.folder / "model.safetensors").read_bytes()
     assert resumed.rows == run.rows and resumed.model.result == run.model.result
 
 
+def test_averaged_weights_are_the_ones_that_predict(tmp_path):
+    """An average that never moves predicts with the first weights, whatever was learnt."""
+    average, still = (train("fixmatch", tmp_path / str(lr), epochs=1, lr=lr, ema=1.0) for lr in (0.02, 0.0))
+    for (name, found), expected in zip(
+        average.model.network.named_parameters(), still.model.network.parameters(), strict=True
+    ):
+        assert torch.equal(found, expected), name
+
+
 @pytest.mark.parametrize("sharpness", [1, 1e3])  # at 1e3 every softmax is 0 or 1 to the last digit
-@pytest.mark.parametrize("name", methods.available())
-def test_gradients_are_finite_in_float64(name, sharpness):
+@pytest.mark.parametrize(("name", "knobs"), **every_case)
+def test_gradients_are_finite_in_float64(name, knobs, sharpness):
     torch.manual_seed(0)
-    settings, params = resolve({"method": name, "backbone": "mlp", "batch_size": 8})
+    settings, params = resolve({"method": name, "backbone": "mlp", "batch_size": 8} | knobs)
     method = methods.get(name)(EncoderFactory("mlp", "none", 5), params, Task(3, 24, 24), settings).double()
     labels = torch.arange(24) % 3
     x, u = torch.randn(2, 24, 5, dtype=torch.float64) + 3 * torch.eye(5)[labels]
@@ -157,13 +179,14 @@ def test_gradients_are_finite_in_float64(name, sharpness):
             data.reseed(index, step)
             if step == 0 and stage.each_epoch:
                 stage.each_epoch(data, 0)
-            loss, readings = method(index, data.batch(step, 4, step / 4))
+            loss, readings = method(index, data.batch(index, step, step / 4))
             assert loss.dtype == torch.float64
             assert all(value.isfinite() for value in readings.values()), readings
             method.zero_grad()
             loss.backward()
             trained = [p for p in (stage.trains or method).parameters() if p.requires_grad]
             gradients = [p.grad for p in trained if p.grad is not None]
+            assert len(gradients) == sum(p.grad is not None for p in method.parameters())  # none is left untrained
             assert gradients and all(g.dtype == torch.float64 and g.isfinite().all() for g in gradients)
             if sharpness == 1:
                 assert any(g.abs().max() > 0 for g in gradients)

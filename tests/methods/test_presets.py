@@ -166,26 +166,34 @@ def test_the_users_values_win_over_the_preset():
 
 @pytest.mark.parametrize("method", [m for m in methods.available() if preset_knobs("finetune", m, "").get("steps")])
 def test_epochs_asked_for_win_over_a_presets_steps(method):
-    """`steps` goes before `epochs`, so a preset's steps would make the user's epochs mean nothing."""
+    """`steps` goes before `epochs` and would make the user's epochs mean nothing; so with the batch sizes."""
     found = resolved(method=method, epochs=5)
     assert (found["epochs"], found["steps"]) == (5, 0)
     found = resolved(method=method, epochs=5, steps=40)
     assert (found["epochs"], found["steps"]) == (5, 40)
+    assert resolved(method=method, dataset="office-31", batch_size=8)["unlabeled_batch"] == 0
+
+
+RECIPE = {"weights": "none", "lr": 0.01, "head_lr": 1.0, "schedule": "cosine", "epochs": 20, "steps": 0}
+RECIPE |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop", "bottleneck": 0}
+RECIPE |= {"sup_lr": 0.01, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
 
 
 @pytest.mark.parametrize("backbone", ["small_cnn", "mlp"])
 @pytest.mark.parametrize("method", methods.available())
-@pytest.mark.parametrize("preset", ["finetune", "original"])
-def test_the_recipe_of_a_small_backbone_wins_over_the_preset(preset, method, backbone):
+def test_the_recipe_of_a_small_backbone_wins_over_a_preset_nobody_asked_for(method, backbone):
     recipe = {"weights": "none", "lr": 0.01, "head_lr": 1.0, "schedule": "cosine", "epochs": 20, "steps": 0}
     recipe |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop"}
-    found = resolved(method=method, preset=preset, dataset="office-31", backbone=backbone)
+    found = resolved(method=method, dataset="office-31", backbone=backbone)
     assert {name: found[name] for name in recipe} == recipe
     own = {"bottleneck": 0, "sup_lr": 0.01, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
     assert all(found[name] == value for name, value in own.items() if name in found)
     wish = {"lr": 0.5, "batch_size": 9, "weak_view": "translate"}
-    mine = resolved(method=method, preset=preset, backbone=backbone, **wish)
+    mine = resolved(method=method, backbone=backbone, **wish)
     assert {name: mine[name] for name in wish} == wish
+    asked = preset_knobs("original", method, "")
+    found = resolved(method=method, backbone=backbone, preset="original")
+    assert {name: found[name] for name in asked} == asked
 
 
 @pytest.mark.parametrize("method", methods.available())

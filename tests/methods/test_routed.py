@@ -107,7 +107,7 @@ def changed_by(method: Routed, data: PairedData, index: int, steps: int = 3) -> 
     optimizer = torch.optim.SGD(stage.trains.parameters(), 0.1, momentum=0.9, weight_decay=1e-3)
     for step in range(steps):
         data.reseed(index, step)
-        method(index, data.batch(step, steps, 0))[0].backward()
+        method(index, data.batch(index, step, 0.0))[0].backward()
         optimizer.step()
         optimizer.zero_grad()
         method.after_step()
@@ -138,7 +138,7 @@ def test_a_frozen_router_trains_its_head_only(name):
 def test_both_domains_have_the_same_say_in_the_router():
     method, data = set_up("mcc+sup", unlabeled_batch=4, router="frozen")
     data.unlabeled.batch = 4
-    batch = data.batch(0, 1, 0)
+    batch = data.batch(2, 0, 0.0)
     losses = method.learn_domain(batch)
     guess = [method.network["domain"].eval()(part.crop).squeeze(1) for part in (batch.labeled, batch.unlabeled)]
     assert [len(g) for g in guess] == [8, 4]

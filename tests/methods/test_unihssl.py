@@ -25,7 +25,7 @@ QUICK = {
     "pretrain_epochs": 8,
     "epochs": 2,
     "lr": 0.05,  # pseudo-labels are trusted from the first step on
-    "epsilon": 0.4,
+    "epsilon": 0.55,
 }
 
 
@@ -211,7 +211,7 @@ def test_the_first_steps_losses_are_the_papers_equations(monkeypatch):
         y = batch.labeled.y.tolist()
         log_l, log_u = logits_l.log_softmax(1), logits_u.log_softmax(1)
         beliefs = 0.8 * old[batch.unlabeled.rows] + 0.2 * logits_u.softmax(1)
-        trusted = [float(b.max()) > 0.4 for b in beliefs]
+        trusted = [float(b.max()) > 0.55 for b in beliefs]
         labeled = sum(-log_l[i, k] for i, k in enumerate(y)) / len(y)
         cross = [-(b * row).sum() for b, row in zip(beliefs, log_u, strict=True)]
         pseudo = sum(c for c, t in zip(cross, trusted, strict=True) if t) / len(cross)
@@ -241,7 +241,7 @@ def test_the_first_steps_losses_are_the_papers_equations(monkeypatch):
         return losses
 
     watch(monkeypatch, "adapt", around)
-    fit(lambda_mixup=0, lambda_cl=2, lambda_pl=3, lambda_pa=0.5)
+    fit(seed=2, lambda_mixup=0, lambda_cl=2, lambda_pl=3, lambda_pa=0.5)
     assert seen == [True]
 
 

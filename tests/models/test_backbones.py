@@ -9,7 +9,7 @@ import torch
 
 from unihssl.errors import UserError
 from unihssl.models import hub
-from unihssl.models.backbones import RECIPES, Architecture, EncoderFactory, build_backbone, rebuild_backbone
+from unihssl.models.backbones import SMALL, Architecture, EncoderFactory, build_backbone, rebuild_backbone
 from unihssl.models.classifier import Classifier
 from unihssl.models.small import MLP, SmallCNN
 
@@ -83,7 +83,7 @@ def test_mlp_refuses_images():
         build_backbone("mlp", "none")
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", SMALL)
 def test_small_encoders_have_no_pretrained_weights(name):
     with pytest.raises(UserError, match=f"no pretrained weights for {name}: use weights none"):
         build_backbone(name, "pretrained", vector_size=3 if name == "mlp" else 0)

@@ -15,8 +15,8 @@ from warm_cli import FAST, Finished, train_args, unihssl
 import unihssl as package
 from unihssl.cli import app
 from unihssl.config import Settings, knob_fields
+from unihssl.methods.presets import RECIPES
 from unihssl.methods.unihssl import UniHSSLParams
-from unihssl.models.backbones import RECIPES
 
 COMMAND = Path(sys.executable).with_name("unihssl")
 RATE = RECIPES["small_cnn"]["lr"]

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 
 from unihssl.cli import benchmark, demo, evaluate, methods, predict, train
-from unihssl.errors import UserError
+from unihssl.errors import RunInterruptedError, UserError
 
 UsageError: Any = typer.BadParameter.__base__  # typer has its own copy of click since 0.20, click's before
 
@@ -43,5 +43,6 @@ def main() -> None:
     except UsageError as error:
         typer.echo(f"error: {error.format_message()} See: unihssl --help", err=True)
         sys.exit(2)
-    except typer.Abort:
+    except (RunInterruptedError, typer.Abort) as stop:
+        typer.echo(str(stop) or "stopped", err=True)
         sys.exit(130)

@@ -21,7 +21,7 @@ def benchmark(
     settings: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated."),
     json: bool = JSON,
 ) -> None:
-    """Run every method on the same splits with the same budget, and print one table.
+    """Run every method on the same splits, for the same number of epochs, and print one table.
 
     Each run has a folder named by its configuration. An interrupted benchmark goes on where it was when called
     again; a failed run is named at the end and does not stop the others. table.md is written beside the runs.

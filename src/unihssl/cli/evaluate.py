@@ -15,6 +15,7 @@ def evaluate(
     run: Path = typer.Argument(help="Run directory of a finished run."),
     labeled: str | None = typer.Option(None, help="Test images of the labeled domain, in class folders or a CSV."),
     unlabeled: str | None = typer.Option(None, help="Test images of the unlabeled domain, likewise."),
+    device: str = typer.Option("auto", help="auto, cpu or cuda."),
     json: bool = JSON,
 ) -> None:
     """Measure a trained model.
@@ -24,4 +25,4 @@ def evaluate(
     """
     from unihssl.api import evaluate as measure
 
-    show_result(measure(run, labeled, unlabeled), json)
+    show_result(measure(run, labeled, unlabeled, device), json)

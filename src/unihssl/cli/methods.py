@@ -13,7 +13,7 @@ def methods(
     name: str = typer.Argument("", help="A method, to list every knob it understands."),
     json: bool = JSON,
 ) -> None:
-    """List the training methods, or the knobs of one with the values it would train a resnet50 with.
+    """List the training methods, or the knobs of one, with the values a resnet50 is trained with.
 
     Set a knob with `--set name=value` or in a YAML file for `--config`.
     """
@@ -27,21 +27,18 @@ def methods(
     from unihssl.api import resolve
     from unihssl.config import Settings, describe_knobs
 
+    def values(method: str) -> dict[str, str]:
+        return {k: str(v) for part in resolve({"method": method}) for k, v in asdict(part).items()}
+
     if name:
         found = registry.get(name)
-        effective = {k: str(v) for part in resolve({"method": name})[::-1] for k, v in asdict(part).items()}
-        rows = [(k, effective[k], *rest) for k, _, *rest in describe_knobs(found.Params, Settings)]
+        rows = [(k, values(name)[k], *rest) for k, _, *rest in describe_knobs(found.Params, Settings)]
         table = Table("knob", "default", "values", "meaning", title=f"{name}: {found.paper}", title_justify="left")
     else:
-        rows = [
-            (
-                m.name,
-                (m.__doc__ or "").splitlines()[0],
-                m.paper,
-                ", ".join(f"{r[0]}={r[1]}" for r in describe_knobs(m.Params)),
-            )
-            for m in registry.available().values()
-        ]
+        rows = []
+        for m in registry.available().values():
+            own = ", ".join(f"{k}={values(m.name)[k]}" for k, *_ in describe_knobs(m.Params))
+            rows.append((m.name, (m.__doc__ or "").splitlines()[0], m.paper, own))
         table = Table("method", "what it does", "paper", "its own knobs", show_lines=True)
     if json:
         keys = ("name", "default", "values", "help") if name else ("name", "summary", "paper", "knobs")

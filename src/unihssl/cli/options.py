@@ -26,25 +26,28 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    if "pooled" not in result:
+    measured = [result[name] for name in ("pooled", "labeled", "unlabeled") if name in result]
+    if not measured:
         typer.echo(f"No labeled test images were held out, so nothing was measured. Run: {result.get('run')}")
         return
-    rules = list(result["pooled"]["accuracy_by_rule"])
+    rules = list(measured[0]["accuracy_by_rule"])
     others = [f"by {rule}" for rule in rules if rule != result["rule"]]
     columns = ["test images", "n", "accuracy", *others, "class mean", "macro F1"]
     title = f"Test accuracy (prediction rule: {result['rule']})" if others else "Test accuracy"
     table = Table(*columns, title=title, title_justify="left")
     for name in ("pooled", "labeled", "unlabeled"):
+        label = "both, pooled" if name == "pooled" else f"{name} domain"
         if name not in result:
-            table.add_row(f"{name} domain", *["unknown"] * (len(columns) - 1))
+            table.add_row(label, *["unknown"] * (len(columns) - 1))
             continue
         part = result[name]
         ordered = sorted(rules, key=lambda rule: rule != result["rule"])
         by_rule = [f"{100 * part['accuracy_by_rule'][rule]:.1f}%" for rule in ordered]
         rest = [f"{100 * part[key]:.1f}%" for key in ("class_mean_accuracy", "macro_f1")]
-        label = "both, pooled" if name == "pooled" else f"{name} domain"
         table.add_row(label, str(part["n"]), *by_rule, *rest)
     Console().print(table)
+    for note in result.get("notes", []):
+        typer.echo(f"note: {note}", err=True)
     if "domain_accuracy" in result:
         typer.echo(f"Domain of a test image told right: {100 * result['domain_accuracy']:.1f}%")
     if "run" in result:

@@ -1,6 +1,5 @@
 """`unihssl train`"""
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,6 @@ def train(
     from unihssl.api import train as run
     from unihssl.errors import UserError
     from unihssl.training.display import Display
-    from unihssl.training.interrupt import RunInterruptedError
     from unihssl.training.run_directory import read_yaml
 
     given: dict[str, Any] = {"method": method, "backbone": backbone, "weights": weights}
@@ -47,12 +45,8 @@ def train(
     if out is None:
         raise UserError("no run directory given: pass --out RUN")
     labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")
-    try:
-        with Display(quiet=json) as display:
-            model = run(out, labeled, unlabeled, values, resume=resume, display=display)
-    except RunInterruptedError as stop:
-        typer.echo(f"{stop}; saved. Go on with: unihssl train --resume --out {out}", err=True)
-        sys.exit(130)
+    with Display(quiet=json) as display:
+        model = run(out, labeled, unlabeled, values, resume=resume, display=display)
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)

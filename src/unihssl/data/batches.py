@@ -4,6 +4,7 @@ Nothing here has a position to save: a resumed run asks for the same step and ge
 """
 
 import math
+import zlib
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -15,9 +16,10 @@ from unihssl.data.store import Store
 from unihssl.data.views import Views
 
 
-def seed_for(*parts: int) -> int:
-    """Mix integers (seed, stage, step, ...) into one well-spread seed."""
-    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
+def seed_for(purpose: str, *parts: int) -> int:
+    """Mix what a stream of random numbers is for and where it stands into one well-spread seed."""
+    entropy = [zlib.crc32(purpose.encode()), *parts, len(parts)]  # the length: trailing zeros would be lost
+    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 class Samples:
@@ -76,18 +78,19 @@ class TrainingDomain:
         self.rows = torch.from_numpy(rows).to(device)
         self.labels = None if labels is None else labels.to(device)[self.rows]
         self.batch = min(batch, len(rows))
-        self._pass = -1
+        self._pass = (-1, -1)
         self._order = self.rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def samples(self, step: int, generator: torch.Generator) -> Samples:
+    def samples(self, stage: int, step: int, generator: torch.Generator) -> Samples:
         per_pass = len(self) // self.batch
         passes, position = divmod(step, per_pass)
-        if passes != self._pass:
-            order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed_for(self.seed, passes)))
-            self._pass, self._order = passes, order.to(self.rows.device)
+        if (stage, passes) != self._pass:
+            shuffle = torch.Generator().manual_seed(seed_for("shuffle", self.seed, stage, passes))
+            order = torch.randperm(len(self), generator=shuffle)
+            self._pass, self._order = (stage, passes), order.to(self.rows.device)
         rank, count = self.shard
         return self._at(self._order[position * self.batch : (position + 1) * self.batch][rank::count], generator)
 
@@ -104,8 +107,8 @@ class TrainingDomain:
 class PairedBatch:
     """One step's data: samples of both domains, fetched when asked for, and how far the stage has come."""
 
-    def __init__(self, data: "PairedData", step: int, total_steps: int, progress: float) -> None:
-        self.data, self.step, self.total_steps, self.progress = data, step, total_steps, progress
+    def __init__(self, data: "PairedData", stage: int, step: int, progress: float) -> None:
+        self.data, self.stage, self.step, self.progress = data, stage, step, progress
         self.generator = data.generator
 
     @property
@@ -115,11 +118,11 @@ class PairedBatch:
 
     @cached_property
     def labeled(self) -> Samples:
-        return self.data.labeled.samples(self.step, self.generator)
+        return self.data.labeled.samples(self.stage, self.step, self.generator)
 
     @cached_property
     def unlabeled(self) -> Samples:
-        return self.data.unlabeled.samples(self.step, self.generator)
+        return self.data.unlabeled.samples(self.stage, self.step, self.generator)
 
 
 class PairedData:
@@ -132,12 +135,18 @@ class PairedData:
 
     def reseed(self, stage: int, step: int) -> None:
         """Start the draws of one step; called before anything random happens in it. Processes draw apart."""
-        seed = seed_for(self.seed, stage, step, self.rank)
-        self.generator.manual_seed(seed)
-        torch.manual_seed(seed)
+        self._reseed(stage, step, self.rank)
 
-    def batch(self, step: int, total_steps: int, progress: float) -> PairedBatch:
-        return PairedBatch(self, step, total_steps, progress)
+    def reseed_before(self, stage: int) -> None:
+        """Start the draws made before a stage's first step, which all processes must make alike."""
+        self._reseed(stage)
+
+    def _reseed(self, *place: int) -> None:
+        self.generator.manual_seed(seed_for("views", self.seed, *place))
+        torch.manual_seed(seed_for("network", self.seed, *place))
+
+    def batch(self, stage: int, step: int, progress: float) -> PairedBatch:
+        return PairedBatch(self, stage, step, progress)
 
     def steps_per_epoch(self, length: str) -> int:
         """Steps of one epoch over the labeled domain, the larger (max), the smaller (min) or the unlabeled."""

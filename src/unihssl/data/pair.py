@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ class DomainPair:
         labels = torch.from_numpy(self.labeled.domain.labels)
 
         def training(part: Part, stream: int, wish: int, area: float, labels: Tensor | None) -> TrainingDomain:
-            seed = seed_for(settings.seed, stream)
+            seed = seed_for("domain", settings.seed, stream)
             store = part.store.to(device)
             batch = min(wish, len(part.split.train))
             if batch % shard[1]:
@@ -73,13 +74,24 @@ def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Doma
     """Name both domains' samples and match their classes; nothing is decoded yet."""
     source = labeled_domain(labeled, settings)
     target = unlabeled_domain(unlabeled, source.classes, settings)
-    if isinstance(labeled, str) and labeled == unlabeled:
-        raise UserError(f"{labeled}: given as the labeled and as the unlabeled domain; its test images would train")
+    _refuse_shared_files(source, target)
     lengths = [vector_size(source), vector_size(target)]
     if lengths[0] != lengths[1]:
         kinds = [f"vectors of length {n}" if n else "images" for n in lengths]
         raise UserError(f"the domains do not fit together: {kinds[0]} (labeled) and {kinds[1]} (unlabeled)")
     return source, target
+
+
+def _refuse_shared_files(*domains: Domain) -> None:
+    """A file given twice, in both domains or in one, could train and be tested on."""
+    seen: set[Path] = set()
+    for domain in domains:
+        if isinstance(domain.items, np.ndarray):
+            continue
+        for item, name in zip(domain.items, domain.names, strict=True):
+            if item.resolve() in seen:
+                raise UserError(f"{domain.name}: {name} is given twice; its test images would train")
+            seen.add(item.resolve())
 
 
 def vector_size(domain: Domain) -> int:

@@ -103,7 +103,9 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Read:
     if gone:
         raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({some(gone)})")
     labels: list[Label | None] = [(row.get(settings.label_column) or "").strip() or None for row in rows]
-    groups = np.array([row[settings.group_by] for row in rows]) if settings.group_by else None
+    # A sample whose group is not known is a group of its own.
+    named = [row[settings.group_by] or f"row {i}" for i, row in enumerate(rows)] if settings.group_by else []
+    groups = np.array(named) if named else None
     return Read(str(path), paths, names, labels, groups)
 
 

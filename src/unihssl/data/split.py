@@ -24,6 +24,8 @@ def split_domain(domain: Domain, fraction: float, seed: int, stratified: bool = 
     """
     known = np.flatnonzero(domain.known)
     rng = np.random.default_rng(seed)
+    if domain.groups is not None and not stratified:
+        raise UserError("split=random and group_by cannot go together: groups are drawn by class")
     if domain.groups is not None and fraction > 0 and len(known):
         test = _grouped(domain, fraction, rng)
     else:

@@ -31,6 +31,12 @@ class Store:
         return len(self.samples)
 
     def to(self, device: torch.device) -> "Store":
+        size = self.samples.numel() * self.samples.element_size()
+        if device.type == "cuda" and size > 0.9 * torch.cuda.mem_get_info(device)[0]:
+            raise UserError(
+                f"{size / 2**30:.1f} GiB of decoded images do not fit the GPU: use a smaller --set image_size, "
+                "fewer images, or --set device=cpu"
+            )
         return Store(self.samples.to(device))
 
     def take(self, rows: Tensor) -> Tensor:

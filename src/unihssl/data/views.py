@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unihssl.data.moco import moco_view
-from unihssl.data.randaugment import TIMM_M10_N2, TORCHSSL, rand_augment
+from unihssl.data.randaugment import FIXMATCH_IMAGENET, TIMM_M10_N2, TORCHSSL, rand_augment
 
 WeakView = Literal["crop", "translate", "resized_crop", "center"]
-StrongView = Literal["randaugment", "randaugment_cutout", "moco"]
+StrongView = Literal["randaugment", "randaugment_cutout", "randaugment_imagenet", "moco"]
+POLICIES = {"randaugment": TIMM_M10_N2, "randaugment_cutout": TORCHSSL, "randaugment_imagenet": FIXMATCH_IMAGENET}
 SHIFT = 1 / 8  # of the side: MixMatch's 4 pixels of 32
 ASPECT = (3 / 4, 4 / 3)
 
@@ -53,8 +54,7 @@ class Views:
         pixels = self._weak_pixels(images, generator, self.weak_view)
         if self.strong_view == "moco":
             return self._normalised(moco_view(pixels, generator))
-        policy = TIMM_M10_N2 if self.strong_view == "randaugment" else TORCHSSL
-        return self._normalised(rand_augment(pixels, generator, policy))
+        return self._normalised(rand_augment(pixels, generator, POLICIES[self.strong_view]))
 
     def _weak_pixels(self, images: Tensor, generator: torch.Generator, kind: WeakView) -> Tensor:
         if kind == "resized_crop":
@@ -94,9 +94,10 @@ class Views:
         zero = torch.zeros_like(scale_x)
         theta = torch.stack([scale_x, zero, centre_x, zero, scale_y, centre_y], dim=1).view(count, 2, 3)
         out = (self.side, self.side) if self.side else (height, width)
-        grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
         x = images.permute(0, 3, 1, 2).float()
-        crops = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
+        with torch.autocast(images.device.type, enabled=False):  # bf16 coordinates are off by half a pixel
+            grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
+            crops = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
         return crops.contiguous(memory_format=torch.channels_last)
 
     def _pixels(self, images: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ PARTS = ("labeled", "unlabeled")
 def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[str, Any]:
     """Accuracy of every prediction rule, pooled and by domain; `rule` is the one the model goes by.
 
-    Keys of the result: for each of pooled, labeled and unlabeled (those with samples) the sample count `n`,
+    Keys of the result: for each of labeled, unlabeled (those with samples) and pooled (if both have) the count `n`,
     `accuracy`, `class_mean_accuracy`, `macro_f1` and `accuracy_by_rule`; `domain_accuracy`, how often the model tells
     where a sample comes from; and for routed methods `oracle_routing_accuracy`, what they reached if it always did.
     """
@@ -25,7 +25,8 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[s
     guesses = {n: {r: p.probabilities[r].argmax(1) for r in rules} for n, (p, _) in parts.items()}
     truths = {n: truth for n, (_, truth) in parts.items()}
     pooled = {r: np.concatenate([g[r] for g in guesses.values()]) for r in rules}
-    result["pooled"] = _numbers(np.concatenate(list(truths.values())), pooled, rule)
+    if set(parts) == set(PARTS):
+        result["pooled"] = _numbers(np.concatenate(list(truths.values())), pooled, rule)
     for name in parts:
         result[name] = _numbers(truths[name], guesses[name], rule)
     oracle = next(iter(parts.values()))[0].oracle

@@ -112,8 +112,8 @@ class Model:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"{folder}: cannot be made a folder ({error.strerror})") from None
+        state = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
         with atomic(folder / WEIGHTS) as temporary:
-            state = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
             save_file(state, temporary)
         description = {
             "format": FORMAT,

@@ -47,7 +47,7 @@ def summarise(runs: Sequence[Run]) -> list[dict[str, Any]]:
         for part in PARTS:
             values = [100 * r.result[part]["accuracy"] for r in mine]
             row[part] = mean(values) if values else None
-            row[f"{part}_std"] = stdev(values) if len(values) > 1 else 0.0
+            row[f"{part}_std"] = stdev(values) if len(values) > 1 else None
         for extra in ("domain_accuracy", "oracle_routing_accuracy"):
             values = [100 * r.result[extra] for r in mine if extra in r.result]
             row[extra] = mean(values) if values else None

@@ -6,14 +6,16 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass, field
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from unihssl.api import train
-from unihssl.errors import UserError
+from unihssl import __version__
+from unihssl.api import resolve, train
+from unihssl.errors import RunInterruptedError
 from unihssl.files import read_json
 from unihssl.training.display import Display
 from unihssl.training.run_directory import RESULT
@@ -29,7 +31,9 @@ class Run:
     failure: str = ""
 
     def folder(self, out: Path) -> Path:
-        content = json.dumps([self.pair, self.knobs], sort_keys=True)
+        """Named by all that decides the result: every resolved setting and the version of this package."""
+        settings, params = resolve(self.knobs)
+        content = json.dumps([__version__, self.pair, asdict(settings), asdict(params)], sort_keys=True)
         return out / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
@@ -41,14 +45,22 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, workers: int) 
     waiting = []
     for run in runs:
         if (run.folder(out) / RESULT).exists():
-            yield Run(run.pair, run.knobs, read_json(run.folder(out) / RESULT))
+            yield replace(run, result=read_json(run.folder(out) / RESULT))
         else:
             waiting.append(run)
     threads = max(1, (os.cpu_count() or 1) // workers)
     context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
     with ProcessPoolExecutor(workers, context, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
-        for done in as_completed(pool.submit(_train, run, load_pair, out) for run in waiting):
-            yield done.result()
+        pending = {pool.submit(_train, run, load_pair, out): run for run in waiting}
+        try:
+            for done in as_completed(pending):
+                try:
+                    yield done.result()
+                except BrokenProcessPool:
+                    yield replace(pending[done], failure="its process died (out of memory?)")
+        except (KeyboardInterrupt, RunInterruptedError):
+            pool.shutdown(cancel_futures=True)  # those under way save and stop; those waiting never start
+            raise RunInterruptedError("stopped; call again to go on with what is not finished") from None
 
 
 def _train(run: Run, load_pair: LoadPair, out: Path) -> Run:
@@ -56,6 +68,8 @@ def _train(run: Run, load_pair: LoadPair, out: Path) -> Run:
     try:
         with Display(quiet=True) as display:
             model = train(run.folder(out), labeled, unlabeled, run.knobs, resume=True, display=display)
-    except (UserError, RuntimeError, ValueError) as error:
-        return Run(run.pair, run.knobs, failure=f"{type(error).__name__}: {error}")
-    return Run(run.pair, run.knobs, model.result)
+    except RunInterruptedError:
+        raise
+    except Exception as error:  # whatever it is, the other runs must go on
+        return replace(run, failure=f"{type(error).__name__}: {error}")
+    return replace(run, result=model.result)

@@ -45,6 +45,7 @@ class Stage:
     settings: Settings  # its length, learning rate and schedule
     epoch_length: Literal["labeled", "max", "min", "unlabeled"]
     trains: nn.Module | None = None  # what its optimiser sees; None is everything
+    optional: bool = False  # whether it may have no steps
     begin: Callable[[PairedData], None] | None = None
     each_epoch: Callable[[PairedData, int], None] | None = None
 
@@ -106,4 +107,4 @@ class Method(nn.Module):
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
-        return Output({"argmax": network(x).float().softmax(1)})
+        return Output({"argmax": network(x).softmax(1)})

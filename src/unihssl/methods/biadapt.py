@@ -79,9 +79,9 @@ class BiAdapt(Method):
 
     def come_back(self, batch: PairedBatch) -> Losses:
         """Stage 2: labeled cross-entropy, and stage 1's labels weighted by class and by the student's belief."""
-        labeled = self.network(batch.labeled.weak).float()
+        labeled = self.network(batch.labeled.weak)
         with keep_running_statistics(self.network):
-            unlabeled = self.network(batch.unlabeled.weak).float()
+            unlabeled = self.network(batch.unlabeled.weak)
         targets = self.soft_labels[batch.unlabeled.rows]
         hard = targets.argmax(1)
         belief = unlabeled.detach().softmax(1).gather(1, hard.unsqueeze(1)).squeeze(1)

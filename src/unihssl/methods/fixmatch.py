@@ -73,6 +73,7 @@ class FixMatch(Method):
         parts = [batch.labeled.weak, batch.unlabeled.weak, batch.unlabeled.strong]
         if self.params.batch_norm == "joint":
             return self.network.parts(parts)[1]
+        # Without a gradient last: autocast may keep the weights it casts first for the others, gradient or not.
+        labeled, strong = self.network(parts[0]), self.network(parts[2])
         with torch.no_grad():
-            weak = self.network(parts[1]).float()
-        return [self.network(parts[0]).float(), weak, self.network(parts[2]).float()]
+            return [labeled, self.network(parts[1]), strong]

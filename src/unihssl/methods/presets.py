@@ -86,6 +86,21 @@ PRESETS: dict[str, dict[str, dict[str, Knobs]]] = {
 }
 
 
+# Encoders that start from scratch need other settings than pretrained networks, and their runs are short.
+_SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.01, "head_lr": 1.0, "schedule": "cosine", "weak_view": "crop"} | {
+    "batch_size": 64,
+    "unlabeled_batch": 0,
+    "epochs": 20,
+    "steps": 0,
+    "bottleneck": 0,
+    "sup_lr": 0.01,
+    "sup_epochs": 20,
+    "reversal_steps": 1000.0,
+    "teacher_ema": 0.99,
+}
+RECIPES: dict[str, Knobs] = {"small_cnn": _SMALL_ENCODER, "mlp": _SMALL_ENCODER}
+
+
 def preset_knobs(preset: str, method: str, dataset: str) -> Knobs:
     """The knobs a preset sets for a method on a data set."""
     entries = PRESETS.get(preset, {}).get(method, {})

@@ -18,7 +18,9 @@ from unihssl.models.classifier import Classifier
 @dataclass(frozen=True)
 class RouterParams:
     sup_epochs: int = knob(100, "Epochs of the supervised model.", low=1)
-    sup_lr: float = knob(5e-4, "Learning rate of the supervised model and of the domain classifier.", low=0)
+    sup_lr: float = knob(
+        5e-4, "Learning rate of supervised model and domain classifier; else they train with the defaults.", low=0
+    )
     router: Literal["network", "frozen"] = knob(
         "network", "The domain classifier: a network of its own, or a linear layer on frozen features."
     )
@@ -58,7 +60,7 @@ class Routed(Method):
         ]
 
     def learn_labels(self, batch: PairedBatch) -> Losses:
-        logits = self.network["supervised"](batch.labeled.crop).float()
+        logits = self.network["supervised"](batch.labeled.crop)
         return Losses({"labeled": F.cross_entropy(logits, batch.labeled.y)})
 
     def learn_domain(self, batch: PairedBatch) -> Losses:
@@ -66,7 +68,9 @@ class Routed(Method):
         parts = [batch.labeled.crop, batch.unlabeled.crop]
         domain: Any = self.network["domain"]
         if self.params.router == "frozen":
-            logits = [domain.head(domain.evaluate(x)[0]).squeeze(1) for x in parts]
+            features = [domain.evaluate(x)[0] for x in parts]
+            with torch.autocast(features[0].device.type, enabled=False):
+                logits = [domain.head(x).squeeze(1) for x in features]
         else:
             logits = [x.squeeze(1) for x in domain.parts(parts)[1]]
         loss = (F.softplus(-logits[0]).mean() + F.softplus(logits[1]).mean()) / 2
@@ -76,8 +80,8 @@ class Routed(Method):
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
         """`argmax` is the routed prediction; the two models' own stand beside it, for routing by an oracle."""
-        supervised, adapted = (network.get_submodule(n)(x).float().softmax(1) for n in ("supervised", "adapted"))
-        labeled = network.get_submodule("domain")(x).float().sigmoid()
+        supervised, adapted = (network.get_submodule(n)(x).softmax(1) for n in ("supervised", "adapted"))
+        labeled = network.get_submodule("domain")(x).sigmoid()
         routed = torch.where(labeled >= 0.5, supervised, adapted)
         rules = {"argmax": routed, "supervised": supervised, "adapted": adapted}
         return Output(rules, 1 - labeled.squeeze(1), oracle=("supervised", "adapted"))

@@ -11,7 +11,7 @@ from unihssl.data.batches import PairedBatch
 from unihssl.losses import soft_cross_entropy, trusted_cross_entropy
 from unihssl.methods.average import WeightAverage
 from unihssl.methods.base import Losses, MakeEncoder, Method, Task
-from unihssl.models.classifier import Classifier
+from unihssl.models.classifier import Classifier, full_precision
 
 
 @dataclass(frozen=True)
@@ -91,14 +91,14 @@ class SimMatch(Method):
     ) -> tuple[list[Tensor], list[Tensor]]:
         """Unit embeddings and logits of each part."""
         features, logits = network.parts(parts)  # type: ignore[operator]
-        return [F.normalize(projector(f).float(), dim=1) for f in features], logits
+        return [F.normalize(full_precision(projector(f)), dim=1) for f in features], logits
 
     def _aligned(self, prediction: Tensor, step: int) -> Tensor:
         """Distribution alignment: towards uniform, by the mean of the last batches."""
         if not self.params.align:
             return prediction
         self.means[step % self.params.queue] = self.peers.gather(prediction).mean(0)
-        aligned = prediction / self.means.mean(0)
+        aligned = prediction / self.means.mean(0).clamp(min=1e-12)
         return aligned / aligned.sum(1, keepdim=True)
 
 

@@ -24,5 +24,5 @@ class Supervised(Method):
         return [Stage(self.name, self.step, self.settings, "labeled")]
 
     def step(self, batch: PairedBatch) -> Losses:
-        logits = self.network(batch.labeled.weak).float()
+        logits = self.network(batch.labeled.weak)
         return Losses({"labeled": F.cross_entropy(logits, batch.labeled.y)})

@@ -53,13 +53,13 @@ class UniHSSL(Method):
         s, p = self.settings, self.params
         pretraining = replace(s, epochs=p.pretrain_epochs, steps=0, schedule=p.pretrain_schedule)
         return [
-            Stage("pretrain", self.pretrain, pretraining, "labeled"),
+            Stage("pretrain", self.pretrain, pretraining, "labeled", optional=True),
             Stage("adapt", self.adapt, s, s.epoch_length, begin=self.begin_adapt, each_epoch=self.each_epoch),
         ]
 
     def pretrain(self, batch: PairedBatch) -> Losses:
         """Eq. 1. The first C outputs are the C-class model; the others wait for stage 2."""
-        logits = self.network(batch.labeled.weak)[:, : self.num_classes].float()
+        logits = self.network(batch.labeled.weak)[:, : self.num_classes]
         return Losses({"labeled": F.cross_entropy(logits, batch.labeled.y)})
 
     def begin_adapt(self, data: PairedData) -> None:
@@ -178,7 +178,7 @@ class UniHSSL(Method):
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
         """Both ways from 2C to C classes. The larger half, normalised, has its peak at argmax mod C."""
-        halves = network(x).float().softmax(1).unflatten(1, (2, -1))
+        halves = network(x).softmax(1).unflatten(1, (2, -1))
         larger = halves.amax(1)
         rules = {"argmax": larger / larger.sum(1, keepdim=True), "sum": halves.sum(1)}
         return Output(rules, halves[:, 1].sum(1))

@@ -17,24 +17,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # The paper's ResNets carry torchvision's first ImageNet weights; timm's bare names mean newer ones.
 PAPER_WEIGHTS = {"resnet50": "resnet50.tv_in1k", "resnet101": "resnet101.tv_in1k"}
 
-# The paper's learning rate is for pretrained networks; encoders that start from scratch need their own.
-_FROM_SCRATCH: dict[str, Any] = {
-    "weights": "none",
-    "lr": 0.01,
-    "head_lr": 1.0,
-    "schedule": "cosine",
-    "batch_size": 64,
-    "unlabeled_batch": 0,
-    "epochs": 20,
-    "steps": 0,
-    "weak_view": "crop",
-    "bottleneck": 0,
-    "sup_lr": 0.01,
-    "sup_epochs": 20,
-    "reversal_steps": 1000.0,  # runs are that short
-    "teacher_ema": 0.99,
-}
-RECIPES: dict[str, dict[str, Any]] = {"small_cnn": _FROM_SCRATCH, "mlp": _FROM_SCRATCH}
+SMALL = ("small_cnn", "mlp")  # encoders of our own, which start from scratch
 
 
 @dataclass(frozen=True)
@@ -64,7 +47,7 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
             if vector_size
             else "backbone mlp takes feature vectors, and these are images: use small_cnn or a timm model"
         )
-    if name in RECIPES:
+    if name in SMALL:
         if weights == "pretrained":
             raise UserError(f"there are no pretrained weights for {name}: use weights none, or a file")
         architecture = Architecture(name, None, vector_size=vector_size)
@@ -94,7 +77,7 @@ class EncoderFactory:
 
 def rebuild_backbone(architecture: Architecture) -> tuple[nn.Module, int]:
     """The same encoder without weights, to load a trained model into."""
-    if architecture.name in RECIPES:
+    if architecture.name in SMALL:
         return _small(architecture)
     encoder, _, width = _timm(architecture.name, pretrained=False)
     if architecture.v1_strides:
@@ -112,7 +95,7 @@ def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]
     import timm.data
 
     if not timm.is_model(name):
-        near = difflib.get_close_matches(name, [*timm.list_models(), *RECIPES], n=3, cutoff=0.4)
+        near = difflib.get_close_matches(name, [*timm.list_models(), *SMALL], n=3, cutoff=0.4)
         raise UserError(f"unknown backbone '{name}'; the nearest are: {', '.join(near) or 'none'}")
     tag = PAPER_WEIGHTS.get(name, name)
     create = create_from_hub if pretrained else timm.create_model

@@ -8,8 +8,13 @@ from torch import Tensor, nn
 BottleneckKind = Literal["bn_relu", "relu", "bn", "linear"]
 
 
+def full_precision(x: Tensor) -> Tensor:
+    """Out of autocast's 16 bits; float64 stays what it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
 class Classifier(nn.Module):
-    """`features` are what prototypes and alignment see; `forward` gives logits."""
+    """`features` are what prototypes and alignment see; `forward` gives logits, never in less than 32 bits."""
 
     def __init__(
         self, encoder: nn.Module, width: int, outputs: int, bottleneck: int = 0, kind: BottleneckKind = "bn_relu"
@@ -30,15 +35,14 @@ class Classifier(nn.Module):
         return features
 
     def forward(self, x: Tensor) -> Tensor:
-        logits: Tensor = self.head(self.features(x))
-        return logits
+        return full_precision(self.head(self.features(x)))
 
     def parts(self, parts: list[Tensor], joint: bool = True) -> tuple[list[Tensor], list[Tensor]]:
         """Features and logits of each part, through one set of BatchNorm statistics or each through its own."""
         sizes = [len(part) for part in parts]
         features = self.features(torch.cat(parts)) if joint else torch.cat([self.features(part) for part in parts])
-        logits: Tensor = self.head(features)
-        return list(torch.split(features.float(), sizes)), list(torch.split(logits.float(), sizes))
+        logits = full_precision(self.head(features))
+        return list(torch.split(full_precision(features), sizes)), list(torch.split(logits, sizes))
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -46,6 +50,6 @@ class Classifier(nn.Module):
         training = self.training
         self.eval()
         features = self.features(x)
-        logits: Tensor = self.head(features)
+        logits = full_precision(self.head(features))
         self.train(training)
-        return features.float(), logits.float()
+        return full_precision(features), logits

@@ -14,7 +14,7 @@ from rich.progress import (
 )
 
 QUIET_SECONDS = 10.0  # between two lines where there is no terminal
-SHOWN = ("loss", "labeled", "pseudo", "prototype", "mixup", "mask_rate")
+SHOWN = 6  # readings: the loss, its terms, and what the method puts next
 
 
 class Display:
@@ -63,7 +63,7 @@ class Display:
 
     def values(self, done: int, values: dict[str, float]) -> None:
         """New readings of the losses."""
-        text = "  ".join(f"{name} {values[name]:.3f}" for name in SHOWN if name in values)
+        text = "  ".join(f"{name} {values[name]:.3f}" for name in list(values)[:SHOWN])
         self._bar.update(self._task, completed=done, values=text)
         if not self._live and (time.monotonic() - self._last_line > QUIET_SECONDS or done == self._total):
             self._last_line = time.monotonic()

@@ -5,10 +5,6 @@ import threading
 from types import FrameType, TracebackType
 
 
-class RunInterruptedError(Exception):
-    """The run was asked to stop and has saved where it stands."""
-
-
 class InterruptGuard:
     """While entered, the first signal only sets `requested`, which the loop looks at between steps."""
 

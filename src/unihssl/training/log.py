@@ -51,6 +51,7 @@ class MetricsLog:
             try:
                 self._writer = SummaryWriter(folder / "tensorboard", purge_step=steps_done + 1)
             except OSError as error:
+                threading.excepthook = self._hook
                 raise write_error(folder / "tensorboard", error) from error
 
     def write(self, row: dict[str, Any]) -> None:
@@ -68,9 +69,11 @@ class MetricsLog:
         try:
             if self._writer:
                 self._writer.close()
-                threading.excepthook = self._hook
         except OSError as error:
             raise write_error(self.path.parent / "tensorboard", error) from error
+        finally:
+            if self._writer:
+                threading.excepthook = self._hook
 
 
 def _quiet_about_disks(problem: threading.ExceptHookArgs) -> None:

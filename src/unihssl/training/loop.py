@@ -1,5 +1,6 @@
 """Taking a method through its stages."""
 
+import shlex
 import time
 from pathlib import Path
 from typing import Any, NoReturn
@@ -8,16 +9,14 @@ from torch import Tensor
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedData
-from unihssl.errors import UserError
+from unihssl.errors import RunInterruptedError, UserError
 from unihssl.methods.base import Method
 from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
 from unihssl.training.distributed import FabricPeers, anyone
-from unihssl.training.interrupt import InterruptGuard, RunInterruptedError
+from unihssl.training.interrupt import InterruptGuard
 from unihssl.training.recorder import Recorder, all_finite
 from unihssl.training.setup import Fabric, make_optimizer, schedule_factor, set_learning_rate
-
-BEFORE_STAGE = 2**31  # in place of a step number, for draws made before a stage's first step
 
 
 class Trainer:
@@ -31,7 +30,7 @@ class Trainer:
         self.stages = method.stages()
         self.epoch_steps = [data.steps_per_epoch(stage.epoch_length) for stage in self.stages]
         self.totals = [self._length(s.settings, n) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
-        if not self.totals[-1]:
+        if not all(total or stage.optional for total, stage in zip(self.totals, self.stages, strict=True)):
             raise UserError(f"this run has 0 steps to train (epochs={settings.epochs}): set epochs to 1 or more")
         for part in method.modules():
             if isinstance(part, Method):
@@ -62,7 +61,7 @@ class Trainer:
     def _run_stage(self, index: int, start: int, optimizer_state: dict[str, Any] | None) -> None:
         stage, total, per_epoch = self.stages[index], self.totals[index], self.epoch_steps[index]
         if start == 0 and stage.begin:
-            self.data.reseed(index, BEFORE_STAGE)
+            self.data.reseed_before(index)
             with self.fabric.autocast():
                 stage.begin(self.data)
         self.optimizer = self.fabric.setup_optimizers(make_optimizer(stage.trains or self.method, stage.settings))
@@ -82,7 +81,8 @@ class Trainer:
             if stop or save_due:
                 self._save(Position(index, done) if done < total else Position(index + 1, 0))
             if stop:
-                raise RunInterruptedError(f"stopped at {stage.name} step {done} of {total}")
+                again = f"unihssl train --resume --out {shlex.quote(str(self.folder))}"
+                raise RunInterruptedError(f"stopped at {stage.name} step {done} of {total}; saved. Go on with: {again}")
 
     def _step(self, index: int, step: int) -> None:
         stage, total, per_epoch = self.stages[index], self.totals[index], self.epoch_steps[index]
@@ -94,7 +94,7 @@ class Trainer:
         progress = (step // per_epoch * per_epoch if by_epoch else step) / total
         self.lr_factor = schedule_factor(stage.settings, step, progress)
         set_learning_rate(self.optimizer.param_groups, self.lr_factor)
-        batch = self.data.batch(step, total, progress)
+        batch = self.data.batch(index, step, progress)
         loss, readings = self.module(index, batch)
         self.fabric.backward(loss)
         self.optimizer.step()

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+import numpy as np
 import torch
 import yaml
 
@@ -35,7 +36,8 @@ class RunDirectory:
             return
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder}: is a file; the run needs a folder")
-        others = [entry.name for entry in folder.iterdir() if entry.name != LOCK] if folder.is_dir() else []
+        entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        others = [name for name in entries if name != LOCK and not name.endswith(".tmp")]  # a kill may leave those
         if others and not resume:
             raise UserError(f"{folder}: is not empty; go on with its run (--resume) or choose another --out")
         if others and CONFIG not in others:
@@ -65,11 +67,12 @@ class RunDirectory:
         """Write what the run is: every setting, every sample's name under its part, and the machine."""
         if not self.mine:
             return
-        values = dataclasses.asdict(settings) | dataclasses.asdict(params)
+        sources = {role: _absolute(part.domain.name) for role, part in pair.parts.items()}
+        values = dataclasses.asdict(settings) | dataclasses.asdict(params) | sources
         write_text(self.folder / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
         split = {
             role: {
-                "source": part.domain.name,
+                "source": sources[role],
                 "train": [part.domain.names[i] for i in part.split.train],
                 "test": [part.domain.names[i] for i in part.split.test],
             }
@@ -100,7 +103,9 @@ def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
     digest = hashlib.sha256(json.dumps(knobs, sort_keys=True).encode())
     for part in pair.parts.values():
         digest.update("\0".join(part.domain.names).encode())
-        digest.update(part.store.samples.flatten(1).sum(1, dtype=torch.float64).cpu().numpy().tobytes())
+        # Sums by NumPy, in float64 or int64 but without a copy of the store in that type.
+        samples = part.store.samples.numpy()
+        digest.update(samples.reshape(len(samples), -1).sum(1, dtype=np.float64).tobytes())
         digest.update(part.domain.labels.tobytes() + part.split.train.tobytes() + part.split.test.tobytes())
     return digest.hexdigest()
 
@@ -121,6 +126,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values or {}, dict):
         raise UserError(f"{path}: expected lines of 'name: value'")
     return values or {}
+
+
+def _absolute(source: str) -> str:
+    """A source on disk by its full path, so that a run can be resumed and evaluated from anywhere."""
+    return str(Path(source).resolve()) if Path(source).exists() else source
 
 
 def _version(name: str) -> str | None:
