@@ -28,8 +28,8 @@ def train(
     """Train a model on two domains and test it on held-out images of both.
 
     Folders are the simplest input: `--labeled scans_a` with one sub-folder a class, `--unlabeled scans_b` with or
-    without. If the unlabeled folder has the same class folders, they are used to *measure* only. Of each domain, 10%
-    is held out for testing.
+    without. If the unlabeled folder has the same class folders, they are used to *measure* only. Of the images
+    whose class is known, 10% of each domain are held out for testing.
 
     The run directory gets config.yaml, model.safetensors, metrics.jsonl, TensorBoard events, the split and the
     results. A run that was killed goes on with `unihssl train --resume --out RUN`.
