@@ -182,18 +182,22 @@ RECIPE |= {"sup_lr": 0.01, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_step
 @pytest.mark.parametrize("backbone", ["small_cnn", "mlp"])
 @pytest.mark.parametrize("method", methods.available())
 def test_the_recipe_of_a_small_backbone_wins_over_a_preset_nobody_asked_for(method, backbone):
-    recipe = {"weights": "none", "lr": 0.01, "head_lr": 1.0, "schedule": "cosine", "epochs": 20, "steps": 0}
-    recipe |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop"}
     found = resolved(method=method, dataset="office-31", backbone=backbone)
+    recipe = {name: value for name, value in RECIPE.items() if name in found}
     assert {name: found[name] for name in recipe} == recipe
-    own = {"bottleneck": 0, "sup_lr": 0.01, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
-    assert all(found[name] == value for name, value in own.items() if name in found)
-    wish = {"lr": 0.5, "batch_size": 9, "weak_view": "translate"}
-    mine = resolved(method=method, backbone=backbone, **wish)
-    assert {name: mine[name] for name in wish} == wish
-    asked = preset_knobs("original", method, "")
-    found = resolved(method=method, backbone=backbone, preset="original")
-    assert {name: found[name] for name in asked} == asked
+    for preset in ("finetune", "original"):
+        asked = resolved(method=method, dataset="office-31", backbone=backbone, preset=preset)
+        expected = recipe | preset_knobs(preset, method, "office-31")
+        assert {name: asked[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("preset", [{}, {"preset": "original"}])
+@pytest.mark.parametrize("method", methods.available())
+def test_the_users_values_win_over_recipe_and_preset(method, preset):
+    wish = {"lr": 0.5, "batch_size": 9, "weak_view": "translate", "epochs": 3}
+    found = resolved(method=method, backbone="small_cnn", **preset, **wish)
+    assert {name: found[name] for name in wish} == wish
+    assert (found["steps"], found["unlabeled_batch"]) == (0, 0)
 
 
 @pytest.mark.parametrize("method", methods.available())
