@@ -1,4 +1,4 @@
-"""The baselines' losses and memories, against other libraries and slow loops written from SPEC sections 3-8."""
+"""The baselines' losses and memories, against other libraries and slow loops written from their papers."""
 
 import importlib
 import math

@@ -1,4 +1,4 @@
-"""Presets against the tables of SPEC sections 2-8, and who wins over whom."""
+"""Presets against the published settings, and who wins over whom."""
 
 import dataclasses
 from typing import Any
