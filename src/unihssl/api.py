@@ -61,6 +61,8 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
     if resume and (out / CONFIG).exists():
         knobs = _resumed_knobs(out, knobs)
         labeled, unlabeled = _given(labeled, knobs["labeled"]), _given(unlabeled, knobs["unlabeled"])
+    elif resume and _given(labeled, "") == "":
+        raise UserError(f"{out}: there is no run to go on with")
     settings, _ = resolve(knobs)
     fabric = make_fabric(settings)
     fabric.launch()
@@ -93,9 +95,10 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
 def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str = "auto") -> dict[str, Any]:
     """Score a trained model on its own held-out images, or on all labeled images of the sources given."""
     model = load_model(run, pick_device(device))
-    settings, _ = resolve(read_config(run))
+    settings = resolve(read_config(run))[0] if (run / CONFIG).exists() else Settings()
     given = {"labeled": labeled, "unlabeled": unlabeled}
-    held_out = read_json(run / "split.json") if labeled is None and unlabeled is None else {}
+    split = run / "split.json"
+    held_out = read_json(split) if labeled is None and unlabeled is None and split.exists() else {}
     parts: dict[str, tuple[Predictions, np.ndarray]] = {}
     notes: list[str] = []
     for role, source in given.items():
@@ -110,7 +113,7 @@ def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str 
         rows = np.flatnonzero(domain.known)
         parts[role] = model.predict_store(store, rows), domain.labels[rows]
     if not parts:
-        raise UserError(f"{run}: this run held out no labeled test images; give some with --labeled or --unlabeled")
+        raise UserError(f"{run}: no labeled test images were held out here; give some with --labeled or --unlabeled")
     return score(parts, model.rule) | {"notes": notes}
 
 

@@ -133,3 +133,8 @@ def test_a_run_that_has_not_finished_says_so(image_arrays, tmp_path, monkeypatch
         unihssl.UserError, match=f"has not finished; go on with: unihssl train --resume --out {tmp_path}"
     ):
         unihssl.load(tmp_path)
+
+
+def test_one_image_without_its_batch_is_refused(model):
+    with pytest.raises(unihssl.UserError, match=r"looks like one image: pass x\[None\]"):
+        model.predict(np.zeros((16, 16, 3), dtype=np.uint8))

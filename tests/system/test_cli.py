@@ -311,3 +311,17 @@ def test_a_damaged_run_is_named(run, tmp_path, name):
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / name).write_bytes(b"\x00\xff damaged \xfe")
     assert str(copy) in unihssl("evaluate", copy).error
+
+
+def test_predict_does_not_replace_a_file_that_was_not_named(run, image_folders, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "preds.csv").write_text("precious")
+    assert "preds.csv exists already" in unihssl("predict", run.folder, image_folders[0]).error
+    assert (tmp_path / "preds.csv").read_text() == "precious"
+
+
+def test_a_saved_model_is_measured_on_images_it_is_given(run, image_folders, tmp_path):
+    package.load(run.folder).save(tmp_path / "model")
+    result = unihssl("evaluate", tmp_path / "model", "--labeled", image_folders[0], "--json").result
+    assert result["labeled"]["n"] == 60
+    assert "give some with --labeled" in unihssl("evaluate", tmp_path / "model").error

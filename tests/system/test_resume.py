@@ -152,7 +152,7 @@ def test_resuming_a_finished_run_repeats_its_result(whole, image_folders):
 
 def test_resuming_in_an_empty_folder_begins(image_folders, tmp_path):
     (tmp_path / "run").mkdir()
-    assert "no labeled data given" in unihssl("train", "--resume", "--out", tmp_path / "run").error
+    assert "there is no run to go on with" in unihssl("train", "--resume", "--out", tmp_path / "run").error
     assert unihssl(*train_args(*image_folders, tmp_path / "run"), "--resume").code == 0
     assert (tmp_path / "run" / "result.json").exists()
 

@@ -25,4 +25,7 @@ def evaluate(
     """
     from unihssl.api import evaluate as measure
 
-    show_result(measure(run, labeled, unlabeled, device), json)
+    result = measure(run, labeled, unlabeled, device)
+    for note in [] if json else result["notes"]:
+        typer.echo(f"note: {note}", err=True)
+    show_result(result, json)

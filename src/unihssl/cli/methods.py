@@ -1,8 +1,13 @@
 """`unihssl methods`"""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from unihssl.cli.options import JSON
+
+if TYPE_CHECKING:
+    from rich.table import Column
 
 
 def register(app: typer.Typer) -> None:
@@ -33,13 +38,17 @@ def methods(
     if name:
         found = registry.get(name)
         rows = [(k, values(name)[k], *rest) for k, _, *rest in describe_knobs(found.Params, Settings)]
-        table = Table("knob", "default", "values", "meaning", title=f"{name}: {found.paper}", title_justify="left")
+        table = Table(
+            *map(_column, ("knob", "default", "values", "meaning")),
+            title=f"{name}: {found.paper}",
+            title_justify="left",
+        )
     else:
         rows = []
         for m in registry.available().values():
             own = ", ".join(f"{k}={values(m.name)[k]}" for k, *_ in describe_knobs(m.Params))
             rows.append((m.name, (m.__doc__ or "").splitlines()[0], m.paper, own))
-        table = Table("method", "what it does", "paper", "its own knobs", show_lines=True)
+        table = Table(*map(_column, ("method", "what it does", "paper", "its own knobs")), show_lines=True)
     if json:
         keys = ("name", "default", "values", "help") if name else ("name", "summary", "paper", "knobs")
         typer.echo(json_format.dumps([dict(zip(keys, row, strict=True)) for row in rows]))
@@ -47,3 +56,10 @@ def methods(
     for row in rows:
         table.add_row(*row)
     Console().print(table)
+
+
+def _column(name: str) -> "Column":
+    """A column that breaks long words rather than cutting them: a knob's name must be readable whole."""
+    from rich.table import Column
+
+    return Column(name, overflow="fold")

@@ -38,7 +38,6 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
     for name in ("pooled", "labeled", "unlabeled"):
         label = "both, pooled" if name == "pooled" else f"{name} domain"
         if name not in result:
-            table.add_row(label, *["unknown"] * (len(columns) - 1))
             continue
         part = result[name]
         ordered = sorted(rules, key=lambda rule: rule != result["rule"])
@@ -46,8 +45,9 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
         rest = [f"{100 * part[key]:.1f}%" for key in ("class_mean_accuracy", "macro_f1")]
         table.add_row(label, str(part["n"]), *by_rule, *rest)
     Console().print(table)
-    for note in result.get("notes", []):
-        typer.echo(f"note: {note}", err=True)
+    missing = [name for name in ("labeled", "unlabeled") if name not in result]
+    if missing:
+        typer.echo(f"The {missing[0]} domain was not measured: no test images of known class. See: unihssl evaluate")
     if "domain_accuracy" in result:
         typer.echo(f"Domain of a test image told right: {100 * result['domain_accuracy']:.1f}%")
     if "run" in result:

@@ -15,7 +15,7 @@ def register(app: typer.Typer) -> None:
 def predict(
     run: Path = typer.Argument(help="Run directory, or a folder written by save()."),
     images: list[str] = typer.Argument(help="Image files or folders (or one .npy, .npz or CSV)."),
-    out: Path = typer.Option(Path("preds.csv"), help="CSV file to write."),
+    out: Path | None = typer.Option(None, help="CSV file to write; it is replaced.", show_default="a new preds.csv"),
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     json: bool = JSON,
 ) -> None:
@@ -26,18 +26,22 @@ def predict(
     """
     import json as json_format
 
+    from unihssl.errors import UserError
     from unihssl.evaluation.model import load_model
     from unihssl.evaluation.table import write_predictions
     from unihssl.training.setup import pick_device
 
+    target = out or Path("preds.csv")
+    if out is None and target.exists():
+        raise UserError(f"{target} exists already: pass --out to name another file or to replace it")
     model = load_model(run, pick_device(device))
     samples = images[0] if len(images) == 1 else images
     predictions = model.predictions(samples)
-    write_predictions(out, model, predictions)
+    write_predictions(target, model, predictions)
     counts = Counter(model.classes_[model.probabilities(predictions).argmax(1)].tolist())
     if json:
         summary = {
-            "out": str(out),
+            "out": str(target),
             "images": len(predictions.names),
             "classes": counts,
             "notes": predictions.notes,
@@ -46,6 +50,6 @@ def predict(
         return
     for note in predictions.notes:
         typer.echo(f"note: {note}", err=True)
-    typer.echo(f"{len(predictions.names)} images -> {out}")
+    typer.echo(f"{len(predictions.names)} images -> {target}")
     for name, count in counts.most_common():
         typer.echo(f"  {count:6d}  {name}")

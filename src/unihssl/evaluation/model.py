@@ -140,6 +140,8 @@ class Model:
         found = read(np.stack(samples) if isinstance(samples, list) else samples, Settings(), "given")
         expected = self.architecture.vector_size
         shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
+        if not expected and len(shape) == 2 and shape[1] in (1, 3) and self.stored_size[1] not in (1, 3):
+            raise UserError(f"got an array of shape {np.shape(samples)}, which looks like one image: pass x[None]")
         if (expected and shape != (expected,)) or (not expected and len(shape) < 2):
             wanted = f"vectors of length {expected}" if expected else "images"
             raise UserError(f"this model takes {wanted}, and got samples of shape {shape}")

@@ -27,7 +27,7 @@ def create_from_hub(name: str, **options: object) -> nn.Module:
         reason = str(error).splitlines()[0] if online else "the model hub cannot be reached"
         raise UserError(
             f"could not get pretrained weights for {name} ({reason}): pass --weights FILE with a local copy, "
-            "or --weights none to start from scratch"
+            "or --weights none to start from scratch (for tiny images, --backbone small_cnn)"
         ) from None
     finally:
         hub.HF_HUB_OFFLINE = offline_before
