@@ -12,7 +12,7 @@ import torch
 
 from unihssl import methods
 from unihssl.config import Settings, knob_fields, parse
-from unihssl.data.batches import seed_for
+from unihssl.data.draws import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
 from unihssl.data.readers import some
 from unihssl.data.sources import Domain, test_domain
@@ -145,7 +145,7 @@ def _fit_model(
     views = Views(
         shape.side, shape.mean, shape.std, settings.weak_view, settings.flip, strong_view=settings.strong_view
     )
-    data = pair.training_data(views, settings, fabric.device, (fabric.global_rank, fabric.world_size))
+    data, where = pair.training_data(views, settings, fabric.device, (fabric.global_rank, fabric.world_size))
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
     method = methods.get(settings.method)(encoders, params, task, settings)
     if fabric.device.type == "cuda":
@@ -155,7 +155,7 @@ def _fit_model(
             display.note(f"note: {note}")
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples; "
-        f"{settings.method} on {shape.name}, {fabric.device}"
+        f"{settings.method} on {shape.name}, {fabric.device}; {where}"
     )
     mark = fingerprint(settings, params, pair)
     trainer = Trainer(fabric, method, data, settings, directory.folder, mark)

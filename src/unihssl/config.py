@@ -91,9 +91,15 @@ class Settings:
         "iteration", "What moves the schedule and the mixup ramp forward."
     )
 
+    home: Literal["auto", "gpu", "host", "disk"] = knob(
+        "auto", "Where decoded samples live: on the GPU, in host memory, memory-mapped; `auto`: the first with room."
+    )
     device: Literal["auto", "cpu", "cuda"] = knob("auto", "Where to train.")
     devices: int = knob(1, "Number of GPUs (or CPU processes).", low=1)
     precision: Literal["auto", "bf16", "fp32"] = knob("auto", "`auto` is bf16 autocast on a GPU, else fp32.")
+    graph: Literal["auto", "off"] = knob(
+        "auto", "Replay training steps as CUDA graphs where that is possible (one GPU, a method that never waits)."
+    )
     log_every: int = knob(50, "Steps between two lines of the log.", low=1)
     checkpoint_seconds: float = knob(
         30.0, "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.", low=0

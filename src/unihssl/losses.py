@@ -110,7 +110,7 @@ def prototype_alignment_loss(
 
 
 def progressive_mixup_ratio(
-    step: float,
+    step: float | Tensor,
     total_steps: float,
     alpha: float,
     size: int,
@@ -124,7 +124,8 @@ def progressive_mixup_ratio(
     """
     if not (math.isfinite(alpha) and alpha > 0):
         raise ValueError(f"alpha must be positive, got {alpha}")
-    if total_steps <= 0 or not 0 <= step <= total_steps:
+    known = not isinstance(step, Tensor)  # a look at a tensor would make the GPU wait
+    if total_steps <= 0 or (known and not 0 <= step <= total_steps):
         raise ValueError(f"step must lie in [0, total_steps] with total_steps > 0, got {step} of {total_steps}")
     psi = 0.5 + step / (2 * total_steps) if progressive else 1.0
     concentration = torch.full((size, 2), float(alpha), device=generator.device if generator else None)

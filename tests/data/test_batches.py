@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from unihssl.data.batches import PairedData, TrainingDomain, seed_for
+from unihssl.data.batches import PairedData, TrainingDomain
+from unihssl.data.draws import Draws, seed_for
 from unihssl.data.store import Store
 from unihssl.data.views import Views
 
@@ -29,8 +30,13 @@ def paired(labeled=50, unlabeled=30, batch=8, seed=0):
     return PairedData(*domains, seed)
 
 
+def loaded(domain, stage, step):
+    domain.load(stage, step)
+    return domain.samples(Draws())
+
+
 def rows_at(domain, step):
-    return domain.samples(0, step, torch.Generator()).rows.tolist()
+    return loaded(domain, 0, step).rows.tolist()
 
 
 @pytest.mark.parametrize("step", [0, 3, 11, 1000])
@@ -78,17 +84,25 @@ def test_processes_share_one_batch(processes):
         assert sorted(row for share in shares for row in share) == sorted(rows_at(training(50, 8), step))
 
 
-def test_processes_draw_apart():
-    draws = []
-    for rank in (0, 1):
-        data = PairedData(training(50, 8, shard=(rank, 2)), training(50, 8, labeled=False, shard=(rank, 2)), 0)
+@pytest.mark.parametrize("processes", [2, 4])
+def test_a_sample_looks_the_same_however_many_processes_share_its_batch(processes):
+    def look(shard):
+        data = PairedData(training(50, 8, vectors=False, shard=shard), training(50, 8, labeled=False, shard=shard), 0)
         data.reseed(1, 3)
-        draws.append((float(torch.rand(1)), float(torch.rand(1, generator=data.generator))))
-    assert set(draws[0]).isdisjoint(draws[1])
+        data.load(1, 3, 0.5)
+        samples = data.batch().labeled
+        return dict(zip(samples.rows.tolist(), samples.weak.clone(), strict=True)), float(torch.rand(1))
+
+    whole, _ = look((0, 1))
+    shares, dropouts = zip(*(look((rank, processes)) for rank in range(processes)), strict=True)
+    assert len(set(dropouts)) == processes
+    assert sorted(row for share in shares for row in share) == sorted(whole)
+    for share in shares:
+        assert all(torch.equal(view, whole[row]) for row, view in share.items())
 
 
 def test_rows_labels_and_samples_belong_together():
-    samples = training(50, 8).samples(0, 3, torch.Generator())
+    samples = loaded(training(50, 8), 0, 3)
     assert samples.images.flatten().tolist() == [100 + row for row in samples.rows.tolist()]
     assert samples.y.tolist() == [(100 + row) % 5 for row in samples.rows.tolist()]
     assert len(samples) == 8
@@ -96,14 +110,14 @@ def test_rows_labels_and_samples_belong_together():
 
 def test_unlabeled_samples_have_no_labels():
     domain = training(20, 4, labeled=False)
-    for samples in (domain.samples(0, 0, torch.Generator()), next(domain.sweep(torch.Generator()))):
+    for samples in (loaded(domain, 0, 0), next(domain.sweep(Draws()))):
         with pytest.raises(AttributeError, match="unlabeled: no label of theirs may be used"):
             samples.y  # noqa: B018
 
 
 @pytest.mark.parametrize(("count", "batch", "sizes"), [(50, 20, [20, 20, 10]), (40, 20, [20, 20]), (5, 256, [5])])
 def test_sweep_covers_all_in_order(count, batch, sizes):
-    parts = list(training(count, 8).sweep(torch.Generator(), batch))
+    parts = list(training(count, 8).sweep(Draws(), batch))
     assert [len(part) for part in parts] == sizes
     assert [row for part in parts for row in part.rows.tolist()] == list(range(count))
     assert [int(x) for part in parts for x in part.images.flatten()] == list(range(100, 100 + count))
@@ -112,7 +126,8 @@ def test_sweep_covers_all_in_order(count, batch, sizes):
 def test_views_of_a_batch_are_drawn_once():
     data = paired()
     data.reseed(0, 0)
-    samples = data.batch(0, 0, 0.0).labeled
+    data.load(0, 0, 0.0)
+    samples = data.batch().labeled
     assert samples.weak is samples.weak
     assert samples.test is samples.test
     assert samples.weak.shape == samples.test.shape == (8, 3, 16, 16)
@@ -121,7 +136,8 @@ def test_views_of_a_batch_are_drawn_once():
 def test_a_step_can_be_repeated():
     def drawn(data, stage, step):
         data.reseed(stage, step)
-        batch = data.batch(stage, step, 0.0)
+        data.load(stage, step, 0.0)
+        batch = data.batch()
         return torch.cat([batch.labeled.weak, batch.unlabeled.weak, torch.rand(1).expand(1, 3, 16, 16)])
 
     first, resumed = paired(), paired()
@@ -134,8 +150,10 @@ def test_a_step_can_be_repeated():
 
 
 def test_a_batch_carries_its_place_in_the_stage():
-    batch = paired().batch(1, 3, 0.25)
-    assert (batch.stage, batch.step, batch.progress) == (1, 3, 0.25)
+    data = paired()
+    data.load(1, 3, 0.25)
+    batch = data.batch()
+    assert (int(batch.step), float(batch.progress)) == (3, 0.25)
     assert len(batch.labeled) == len(batch.unlabeled) == 8
     assert batch.labeled is batch.labeled
     assert batch.images == 16

@@ -12,6 +12,7 @@ from timm.data import auto_augment as timm_ops
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from unihssl.data import moco, pixels, randaugment
+from unihssl.data.draws import Draws
 from unihssl.data.moco import moco_view
 from unihssl.data.randaugment import FIXMATCH_IMAGENET, TIMM_M10_N2, TORCHSSL, Op, RandAugment, rand_augment
 
@@ -56,8 +57,8 @@ WARPS = {
 SINGLE_CALLS = [(op, argument) for op, arguments in (POINTWISE | WARPS).items() for argument in arguments]
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+def draws(seed=0):
+    return Draws(seed=seed)
 
 
 def noise(height=HEIGHT, width=WIDTH):
@@ -220,7 +221,7 @@ def test_torchssl_ranges(op, low, high):
 @pytest.mark.parametrize(("name", "kinds"), [("timm", 15), ("torchssl", 14), ("fixmatch", 16)])
 def test_ops_are_drawn_equally_often_and_applied_as_often_as_told(name, kinds):
     policy, count = POLICIES[name], 20_000
-    ops, arguments = randaugment.draw_ops(count, generator(), policy)
+    ops, arguments = randaugment.draw_ops(count, draws(), policy)
     assert ops.shape == arguments.shape == (count, policy.num_ops)
     assert len(policy.ops) == len(set(policy.ops)) == kinds
     share = policy.probability / kinds
@@ -237,13 +238,13 @@ def test_ops_are_drawn_equally_often_and_applied_as_often_as_told(name, kinds):
 def test_layers_draw_apart():
     """With replacement: the two layers agree on the op as often as two independent draws of it."""
     policy = RandAugment(TIMM_M10_N2.ops, probability=1.0)
-    ops, _ = randaugment.draw_ops(20_000, generator(), policy)
+    ops, _ = randaugment.draw_ops(20_000, draws(), policy)
     assert abs((ops[:, 0] == ops[:, 1]).float().mean() - 1 / 15) < 4 * math.sqrt(1 / 15 / 20_000)
 
 
 def test_levels_of_each_policy():
     def drawn(policy):
-        ops, arguments = randaugment.draw_ops(20_000, generator(), policy)
+        ops, arguments = randaugment.draw_ops(20_000, draws(), policy)
         turned = arguments[ops == Op.ROTATE]
         assert abs((turned < 0).float().mean() - (turned > 0).float().mean()) < 0.08
         return (turned.abs() / policy.rotate * 10).numpy()
@@ -264,7 +265,7 @@ def test_timm_policy_changes_images_as_much_as_timm_does():
     np.random.seed(0)
     theirs_of = timm_ops.rand_augment_transform("rand-m10-n2-mstd2", {"img_mean": TIMM_M10_N2.fill})
     theirs = np.stack([np.asarray(theirs_of(Image.fromarray(image))) for _ in range(count)]).astype(float)
-    ours = arrays(rand_augment(batch(*[image] * count), generator())).astype(float)
+    ours = arrays(rand_augment(batch(*[image] * count), draws())).astype(float)
 
     def summary(views):
         return np.stack([np.abs(views - image).mean((1, 2, 3)), views.mean((1, 2, 3)), views.std((1, 2, 3))])
@@ -276,7 +277,7 @@ def test_timm_policy_changes_images_as_much_as_timm_does():
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_seed_decides_and_every_sample_has_its_own_draw(name):
     images = batch(*[scene()] * 60)
-    first, again, other = (rand_augment(images, generator(seed), POLICIES[name]) for seed in (1, 1, 2))
+    first, again, other = (rand_augment(images, draws(seed), POLICIES[name]) for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert len(torch.unique(first.flatten(1), dim=0)) > 25
@@ -288,7 +289,7 @@ def test_the_seed_decides_and_every_sample_has_its_own_draw(name):
 def test_range_type_and_memory_are_kept(name, dtype, memory_format):
     images = batch(*[noise(), scene()] * 8).to(dtype).contiguous(memory_format=memory_format)
     given = images.clone()
-    out = moco_view(images, generator()) if name == "moco" else rand_augment(images, generator(), POLICIES[name])
+    out = moco_view(images, draws()) if name == "moco" else rand_augment(images, draws(), POLICIES[name])
     assert (out.shape, out.dtype) == (images.shape, dtype)
     assert out.is_contiguous(memory_format=memory_format)
     assert out.min() >= 0
@@ -299,23 +300,23 @@ def test_range_type_and_memory_are_kept(name, dtype, memory_format):
 @pytest.mark.parametrize("view", [rand_augment, moco_view])
 def test_memory_format_and_parts_change_no_value(view, monkeypatch):
     images = batch(*[noise(), scene()] * 8).contiguous()
-    whole = view(images, generator())
+    whole = view(images, draws())
     monkeypatch.setattr(pixels, "CACHED_PIXELS", 3 * HEIGHT * WIDTH)
-    torch.testing.assert_close(view(images, generator()), whole, rtol=0, atol=1e-3)
+    torch.testing.assert_close(view(images, draws()), whole, rtol=0, atol=1e-3)
     channels_last = images.contiguous(memory_format=torch.channels_last)
-    torch.testing.assert_close(view(channels_last, generator()), whole, rtol=0, atol=1e-3)
+    torch.testing.assert_close(view(channels_last, draws()), whole, rtol=0, atol=1e-3)
 
 
 def test_nothing_happens_at_probability_zero():
     images = batch(noise(), scene())
-    assert torch.equal(rand_augment(images, generator(), RandAugment(TIMM_M10_N2.ops, probability=0.0)), images)
+    assert torch.equal(rand_augment(images, draws(), RandAugment(TIMM_M10_N2.ops, probability=0.0)), images)
 
 
 @pytest.mark.parametrize("view", [rand_augment, moco_view])
 @pytest.mark.parametrize("shape", [(4, 8, 8), (2, 1, 8, 8), (2, 8, 8, 3)])
 def test_other_shapes_are_refused(view, shape):
     with pytest.raises(ValueError, match=r"\(B, 3, H, W\)"):
-        view(torch.zeros(shape), generator())
+        view(torch.zeros(shape), draws())
 
 
 class HostReads(TorchDispatchMode):
@@ -338,14 +339,14 @@ def _indices(name, args):
 def test_the_host_never_waits(name):
     images = batch(noise(), scene())
     with HostReads():
-        moco_view(images, generator()) if name == "moco" else rand_augment(images, generator(), POLICIES[name])
+        moco_view(images, draws()) if name == "moco" else rand_augment(images, draws(), POLICIES[name])
 
 
 def test_cutout_squares():
     """Sides evenly from one pixel to half the width, smaller only where the edge cuts them; all in one colour."""
     policy = RandAugment((Op.IDENTITY,), cutout=0.5)
     count, side = 2000, 32
-    out = rand_augment(torch.zeros(count, 3, side, side), generator(), policy)
+    out = rand_augment(torch.zeros(count, 3, side, side), draws(), policy)
     cut = (out > 0).all(1)
     assert torch.equal(out, torch.tensor(policy.cutout_fill).view(1, 3, 1, 1) * cut.unsqueeze(1))
     rows, columns = cut.any(2).sum(1), cut.any(1).sum(1)
@@ -403,11 +404,11 @@ def test_moco_shares_and_ranges():
     """On a grey image jitter shows as brightness alone; on a coloured one grayscale shows as equal channels."""
     count = 3000
     bound = 4 * math.sqrt(0.25 / count)
-    brightness = moco_view(torch.full((count, 3, 4, 4), 150.0), generator())[:, 0, 2, 2] / 150
+    brightness = moco_view(torch.full((count, 3, 4, 4), 150.0), draws())[:, 0, 2, 2] / 150
     assert abs((brightness == 1).float().mean() - 0.2) < bound + 0.01
     assert 0.59 < brightness.min() < 0.61
     assert 1.39 < brightness.max() < 1.41
-    coloured = moco_view(batch(scene(8, 8)).expand(count, -1, -1, -1), generator())
+    coloured = moco_view(batch(scene(8, 8)).expand(count, -1, -1, -1), draws())
     gray = coloured.amax(1) - coloured.amin(1) < 1e-2
     assert abs(gray.all((1, 2)).float().mean() - 0.2) < bound
     unchanged = (coloured - batch(scene(8, 8))).abs().amax((1, 2, 3)) == 0
@@ -419,8 +420,8 @@ def test_moco_blurs_half_of_the_samples():
 
     With sigma above 0.37 it falls below 1.3: half of the samples, less the 14% of sigmas below that.
     """
-    white = torch.normal(128, 15, (1, 1, 60, 60), generator=generator()).expand(400, 3, -1, -1)
-    out = moco_view(white, generator())
+    white = torch.normal(128, 15, (1, 1, 60, 60), generator=draws().generator).expand(400, 3, -1, -1)
+    out = moco_view(white, draws())
     roughness = (out.diff(dim=3) ** 2).mean((1, 2, 3)).sqrt() / out.std((1, 2, 3))
     assert roughness.max() < 1.5
     assert abs((roughness < 1.3).float().mean() - 0.43) < 4 * math.sqrt(0.25 / 400)
@@ -429,7 +430,7 @@ def test_moco_blurs_half_of_the_samples():
 
 def test_moco_seed_decides_and_every_sample_has_its_own_draw():
     images = batch(*[scene()] * 50)
-    first, again, other = (moco_view(images, generator(seed)) for seed in (1, 1, 2))
+    first, again, other = (moco_view(images, draws(seed)) for seed in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert len(torch.unique(first.flatten(1), dim=0)) > 40

@@ -5,14 +5,15 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from unihssl.data.draws import Draws
 from unihssl.data.views import Views
 
 ZERO, ONE = (0.0,) * 3, (1.0,) * 3
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
+def draws(seed=0):
+    return Draws(seed=seed)
 
 
 def maps(count, height, width):
@@ -43,7 +44,7 @@ def unflipped(columns):
 
 @pytest.mark.parametrize(("height", "width"), [(40, 40), (50, 36)])
 def test_crop_is_a_window_of_the_image(height, width):
-    rows, columns = origins(plain(32).weak(maps(300, height, width), generator()))
+    rows, columns = origins(plain(32).weak(maps(300, height, width), draws()))
     columns, mirrored = unflipped(columns)
     np.testing.assert_array_equal(rows, rows[:, :1] + np.arange(32))
     np.testing.assert_array_equal(columns, columns[:, :1] + np.arange(32))
@@ -54,23 +55,23 @@ def test_crop_is_a_window_of_the_image(height, width):
 
 @pytest.mark.parametrize("weak_view", ["crop", "translate", "resized_crop"])
 def test_every_sample_has_its_own_draw(weak_view):
-    out = plain(32, weak_view).weak(maps(12, 60, 60), generator())
+    out = plain(32, weak_view).weak(maps(12, 60, 60), draws())
     assert len({tuple(sample.flatten().tolist()) for sample in out}) >= 10
 
 
 @pytest.mark.parametrize("weak_view", ["crop", "translate", "resized_crop"])
 @pytest.mark.parametrize("stored", [20, 40])
 def test_the_seed_decides(weak_view, stored):
-    images = torch.randint(256, (8, stored, stored, 3), dtype=torch.uint8, generator=generator(3))
+    images = torch.randint(256, (8, stored, stored, 3), dtype=torch.uint8, generator=draws(3).generator)
     views = plain(32, weak_view)
-    first, again, other = (views.weak(images, generator(seed)) for seed in (1, 1, 2))
+    first, again, other = (views.weak(images, draws(seed)) for seed in (1, 1, 2))
     torch.testing.assert_close(first, again, rtol=0, atol=0)
     assert not torch.equal(first, other)
 
 
 def test_flip_is_an_exact_mirror():
-    images = torch.randint(256, (64, 16, 16, 3), dtype=torch.uint8, generator=generator(3))
-    shifted = plain(None).weak(images, generator())
+    images = torch.randint(256, (64, 16, 16, 3), dtype=torch.uint8, generator=draws(3).generator)
+    shifted = plain(None).weak(images, draws())
     unmirrored = []
     for sample, image in zip(shifted, images, strict=True):
         whole = image.permute(2, 0, 1).float() / 255
@@ -84,7 +85,7 @@ def test_flip_is_an_exact_mirror():
 
 @pytest.mark.parametrize(("weak_view", "stored"), [("crop", 40), ("crop", 32), ("translate", 40), ("resized_crop", 40)])
 def test_no_flip_means_none(weak_view, stored):
-    green = plain(32, weak_view, flip=False).weak(maps(200, stored, stored), generator())[:, 1]
+    green = plain(32, weak_view, flip=False).weak(maps(200, stored, stored), draws())[:, 1]
     assert (green[:, :, -1] > green[:, :, 0]).all()
 
 
@@ -103,12 +104,12 @@ def test_test_view_of_small_images_is_all_of_them():
 
 
 def test_normalisation():
-    images = torch.randint(256, (5, 12, 12, 3), dtype=torch.uint8, generator=generator())
+    images = torch.randint(256, (5, 12, 12, 3), dtype=torch.uint8, generator=draws().generator)
     expected = (images.permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
     torch.testing.assert_close(Views(None, MEAN, STD).test(images), expected, rtol=1e-5, atol=1e-6)
     white = torch.full((5, 12, 12, 3), 255, dtype=torch.uint8)
     for weak_view in ("crop", "translate", "resized_crop"):
-        out = Views(8, MEAN, STD, weak_view).weak(white, generator())
+        out = Views(8, MEAN, STD, weak_view).weak(white, draws())
         for channel in range(3):
             torch.testing.assert_close(out[:, channel], torch.full((5, 8, 8), (1 - MEAN[channel]) / STD[channel]))
 
@@ -123,7 +124,7 @@ def test_normalisation():
     ],
 )
 def test_small_images_are_shifted_by_an_eighth_with_their_edges_repeated(views, height, width, reach):
-    rows, columns = origins(views.weak(maps(400, height, width), generator()))
+    rows, columns = origins(views.weak(maps(400, height, width), draws()))
     columns, _ = unflipped(columns)
     assert rows.shape == (400, height)
     assert columns.shape == (400, width)
@@ -134,7 +135,7 @@ def test_small_images_are_shifted_by_an_eighth_with_their_edges_repeated(views, 
 
 
 def test_translate_shifts_the_centre_of_larger_images():
-    rows, columns = origins(plain(32, "translate", flip=False).weak(maps(400, 40, 40), generator()))
+    rows, columns = origins(plain(32, "translate", flip=False).weak(maps(400, 40, 40), draws()))
     for found in (rows, columns):
         shifts = found[:, 16] - 20
         assert set(shifts) == set(range(-4, 5))
@@ -142,28 +143,28 @@ def test_translate_shifts_the_centre_of_larger_images():
 
 
 def test_center_is_the_test_view_flipped_or_not():
-    images = torch.randint(256, (40, 40, 36, 3), dtype=torch.uint8, generator=generator())
+    images = torch.randint(256, (40, 40, 36, 3), dtype=torch.uint8, generator=draws().generator)
     views = plain(32, "center")
     mirrored = [
         torch.equal(weak, test.flip(2)) if not torch.equal(weak, test) else None
-        for weak, test in zip(views.weak(images, generator()), views.test(images), strict=True)
+        for weak, test in zip(views.weak(images, draws()), views.test(images), strict=True)
     ]
     assert False not in mirrored
     assert 10 < mirrored.count(True) < 30
     unflipped_view = plain(32, "center", flip=False)
-    assert torch.equal(unflipped_view.weak(images, generator()), unflipped_view.test(images))
+    assert torch.equal(unflipped_view.weak(images, draws()), unflipped_view.test(images))
 
 
 def test_another_view_can_be_asked_for():
     images = maps(8, 40, 40)
-    asked = plain(32, "resized_crop").weak(images, generator(), "crop")
-    assert torch.equal(asked, plain(32, "crop").weak(images, generator()))
+    asked = plain(32, "resized_crop").weak(images, draws(), "crop")
+    assert torch.equal(asked, plain(32, "crop").weak(images, draws()))
 
 
 def test_images_are_enlarged_to_the_models_side():
     images = maps(3, 20, 20)
     views = plain(40, flip=False)
-    assert views.weak(images, generator()).shape == (3, 3, 40, 40)
+    assert views.weak(images, draws()).shape == (3, 3, 40, 40)
     out = views.test(images)
     assert out.shape == (3, 3, 40, 40)
     ramp = np.clip((np.arange(40) + 0.5) / 2 - 0.5, 0, 19)  # the old pixel centres each new one lies between
@@ -174,7 +175,7 @@ def test_images_are_enlarged_to_the_models_side():
 @pytest.mark.parametrize(("height", "width"), [(20, 60), (60, 20)])
 def test_an_image_smaller_on_one_side_fits_whole(height, width):
     views = plain(32, flip=False)
-    assert views.weak(maps(2, height, width), generator()).shape == (2, 3, 32, 32)
+    assert views.weak(maps(2, height, width), draws()).shape == (2, 3, 32, 32)
     out = views.test(maps(2, height, width))
     assert out.shape == (2, 3, 32, 32)
     for channel, length in ((0, height), (1, width)):
@@ -185,8 +186,8 @@ def test_an_image_smaller_on_one_side_fits_whole(height, width):
 
 @pytest.mark.parametrize(("stored", "side", "out"), [((40, 40), 32, (32, 32)), ((40, 30), None, (40, 30))])
 def test_resized_crop(stored, side, out):
-    images = torch.randint(50, 201, (64, *stored, 3), dtype=torch.uint8, generator=generator())
-    crops = plain(side, "resized_crop").weak(images, generator())
+    images = torch.randint(50, 201, (64, *stored, 3), dtype=torch.uint8, generator=draws().generator)
+    crops = plain(side, "resized_crop").weak(images, draws())
     assert crops.shape == (64, 3, *out)
     assert crops.min() >= 50 / 255 - 1e-6
     assert crops.max() <= 200 / 255 + 1e-6
@@ -195,7 +196,7 @@ def test_resized_crop(stored, side, out):
 
 @pytest.mark.parametrize("least", [0.08, 0.5])
 def test_resized_crop_areas_and_aspects(least):
-    out = Views(32, ZERO, ONE, "resized_crop", least_area=least).weak(maps(500, 100, 100), generator()) * 255
+    out = Views(32, ZERO, ONE, "resized_crop", least_area=least).weak(maps(500, 100, 100), draws()) * 255
     slope_y = (out[:, 0, 20, 16] - out[:, 0, 12, 16]) / 8
     slope_x = (out[:, 1, 16, 20] - out[:, 1, 16, 12]) / 8
     height, width = slope_y * 32 / 100, slope_x.abs() * 32 / 100
@@ -216,21 +217,21 @@ def test_resized_crop_areas_and_aspects(least):
 @pytest.mark.parametrize("stored", [20, 32, 40])
 def test_views_lie_channels_last(weak_view, stored):
     views = plain(32, weak_view)
-    for out in (views.weak(maps(4, stored, stored), generator()), views.test(maps(4, stored, stored))):
+    for out in (views.weak(maps(4, stored, stored), draws()), views.test(maps(4, stored, stored))):
         assert out.dtype == torch.float32
         assert out.is_contiguous(memory_format=torch.channels_last)
 
 
 @pytest.mark.parametrize("weak_view", ["crop", "translate", "resized_crop"])
 def test_vectors_pass_unchanged(weak_view):
-    vectors = torch.randn(4, 9, generator=generator())
+    vectors = torch.randn(4, 9, generator=draws().generator)
     views = Views(None, MEAN, STD, weak_view)
-    assert torch.equal(views.weak(vectors, generator()), vectors)
+    assert torch.equal(views.weak(vectors, draws()), vectors)
     assert torch.equal(views.test(vectors), vectors)
 
 
 def test_images_are_left_as_they_were():
     images = maps(4, 40, 40)
     for weak_view in ("crop", "translate", "resized_crop"):
-        plain(32, weak_view).weak(images, generator())
+        plain(32, weak_view).weak(images, draws())
     assert torch.equal(images, maps(4, 40, 40))

@@ -53,7 +53,7 @@ def batch_of(x: Tensor, u: Tensor, y: Tensor | None = None, step: int = 0, stron
     labels = torch.zeros(len(x), dtype=torch.long) if y is None else y
     labeled = SimpleNamespace(weak=x, y=labels, rows=torch.arange(len(x)))
     unlabeled = SimpleNamespace(weak=u, strong=u if strong is None else strong, rows=torch.arange(len(u)))
-    return SimpleNamespace(labeled=labeled, unlabeled=unlabeled, step=step)
+    return SimpleNamespace(labeled=labeled, unlabeled=unlabeled, step=torch.tensor(step))
 
 
 @some
@@ -157,8 +157,9 @@ def test_the_randomised_map_against_skada_pytorch_adapt_and_a_loop(seed, batch, 
 
 @pytest.mark.parametrize(("step", "value"), [(0, 0), (1000, 0.46), (5000, 0.987), (10_000, 0.9999)])
 def test_the_reversal_rises_as_published(step, value):
-    assert adversarial.reversal_coefficient(step, 10_000) == pytest.approx(value, abs=5e-3 if step == 1000 else 5e-4)
-    assert adversarial.reversal_coefficient(step, 10_000) == pytest.approx(2 / (1 + math.exp(-step / 1000)) - 1)
+    coefficient = float(adversarial.reversal_coefficient(torch.tensor(step), 10_000))
+    assert coefficient == pytest.approx(value, abs=5e-3 if step == 1000 else 5e-4)
+    assert coefficient == pytest.approx(2 / (1 + math.exp(-step / 1000)) - 1)
 
 
 @some
@@ -233,7 +234,7 @@ def test_which_way_the_adversarial_gradients_flow(kind):
     """
     method = make_cdan(5, 3, entropy=kind)
     x, u = (draw(seed, 6, 5).float().requires_grad_() for seed in (1, 2))
-    step, coefficient = 1000, adversarial.reversal_coefficient(1000, 10_000)
+    step, coefficient = 1000, float(adversarial.reversal_coefficient(torch.tensor(1000), 10_000))
     found = torch.autograd.grad(
         adversarial_loss(method, x, u, step),
         [method.discriminator[0].weight, x, method.network.head.weight],
@@ -354,14 +355,14 @@ def test_alignment_divides_by_the_mean_of_the_last_batches():
         recent = past[-3:]
         mean = [sum(row[c] for row in recent) / len(recent) for c in range(3)]
         ratios = [[float(row[c]) / mean[c] for c in range(3)] for row in p]
-        close(method._aligned(p, step), [[r / sum(row) for r in row] for row in ratios])
+        close(method._aligned(p, torch.tensor(step)), [[r / sum(row) for r in row] for row in ratios])
     unaligned = make_simmatch(align=False)
-    assert torch.equal(unaligned._aligned(p, 0), p) and not unaligned.means.any()
+    assert torch.equal(unaligned._aligned(p, torch.tensor(0)), p) and not unaligned.means.any()
 
 
 def test_alignment_survives_a_class_that_nobody_believes_in():
     ratios = torch.tensor([[0.5 / 0.375, 0.5 / 0.625, 0], [0.25 / 0.375, 0.75 / 0.625, 0]])
-    aligned = make_simmatch()._aligned(torch.tensor([[0.5, 0.5, 0], [0.25, 0.75, 0]]), 0)
+    aligned = make_simmatch()._aligned(torch.tensor([[0.5, 0.5, 0], [0.25, 0.75, 0]]), torch.tensor(0))
     close(aligned, ratios / ratios.sum(1, keepdim=True))
 
 

@@ -97,7 +97,8 @@ def set_up(name: str, **knobs) -> tuple[Routed, PairedData]:
     labels, views = torch.arange(24) % 3, Views(None, (), ())
     x, u = torch.randn(24, 4) + 2 * torch.eye(4)[labels], torch.randn(16, 4) + 1
     labeled = TrainingDomain(Store(x), np.arange(24), views, 8, 1, labels)
-    return method, PairedData(labeled, TrainingDomain(Store(u), np.arange(16), views, 8, 2), 0)
+    wish = settings.unlabeled_batch or 8
+    return method, PairedData(labeled, TrainingDomain(Store(u), np.arange(16), views, wish, 2), 0)
 
 
 def changed_by(method: Routed, data: PairedData, index: int, steps: int = 3) -> set[str]:
@@ -107,7 +108,8 @@ def changed_by(method: Routed, data: PairedData, index: int, steps: int = 3) -> 
     optimizer = torch.optim.SGD(stage.trains.parameters(), 0.1, momentum=0.9, weight_decay=1e-3)
     for step in range(steps):
         data.reseed(index, step)
-        method(index, data.batch(index, step, 0.0))[0].backward()
+        data.load(index, step, 0.0)
+        method(stage.step, data.batch())[0].backward()
         optimizer.step()
         optimizer.zero_grad()
         method.after_step()
@@ -137,8 +139,8 @@ def test_a_frozen_router_trains_its_head_only(name):
 
 def test_both_domains_have_the_same_say_in_the_router():
     method, data = set_up("mcc+sup", unlabeled_batch=4, router="frozen")
-    data.unlabeled.batch = 4
-    batch = data.batch(2, 0, 0.0)
+    data.load(2, 0, 0.0)
+    batch = data.batch()
     losses = method.learn_domain(batch)
     guess = [method.network["domain"].eval()(part.crop).squeeze(1) for part in (batch.labeled, batch.unlabeled)]
     assert [len(g) for g in guess] == [8, 4]

@@ -43,12 +43,16 @@ def watch(monkeypatch: pytest.MonkeyPatch, name: str, around: Callable[[UniHSSL,
     monkeypatch.setattr(UniHSSL, name, lambda self, *args: around(self, args[0], lambda: real(self, *args)))
 
 
+LACKING = () if torch.cuda.is_available() else ("cuda", "gpu")
+LACKING = (*LACKING, "disk")  # arrays have no place there
+
+
 def options(*classes: type) -> list[tuple[str, Any]]:
     """Every option of every knob that has a handful of them, but for what this machine lacks."""
     found = []
     for name, (_, kind) in knob_fields(*classes).items():
         choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else (True, False) if kind is bool else ()
-        found += [(name, choice) for choice in choices if choice != "cuda" or torch.cuda.is_available()]
+        found += [(name, choice) for choice in choices if choice not in LACKING]
     return found
 
 

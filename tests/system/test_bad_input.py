@@ -156,7 +156,7 @@ def test_weights_that_break_in_the_very_last_step_are_not_passed_off_as_a_model(
 
     def adapt(self, batch):
         losses = real(self, batch)
-        last = round(batch.step / batch.progress) - 1 if batch.progress else 0
+        last = round(float(batch.step) / float(batch.progress)) - 1 if batch.progress else 0
         if batch.step == last:  # a finite loss whose gradient is none
             losses.terms["labeled"] = losses.terms["labeled"] + (0 * self.network.head.weight).sqrt().sum()
         return losses

@@ -1,10 +1,11 @@
 """What a training step sees: a batch from each domain, a pure function of the seed and the step number.
 
-Nothing here has a position to save: a resumed run asks for the same step and gets the same batch.
+Nothing here has a position to save: a resumed run asks for the same step and gets the same batch. What changes from
+step to step (rows, images from elsewhere, the step number) is written to fixed places on the device, so that a step
+captured as a CUDA graph can be replayed on the next batch.
 """
 
 import math
-import zlib
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -12,23 +13,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from unihssl.data.draws import Draws, seed_for, seed_network
+from unihssl.data.feed import Feed
 from unihssl.data.store import Store
 from unihssl.data.views import Views
-
-
-def seed_for(purpose: str, *parts: int) -> int:
-    """Mix what a stream of random numbers is for and where it stands into one well-spread seed."""
-    entropy = [zlib.crc32(purpose.encode()), *parts, len(parts)]  # the length: trailing zeros would be lost
-    return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 class Samples:
     """A batch of one domain: rows (in the domain's training part), labels if they may be seen, and views."""
 
-    def __init__(
-        self, images: Tensor, rows: Tensor, views: Views, generator: torch.Generator, labels: Tensor | None = None
-    ) -> None:
-        self.images, self.rows, self.views, self.generator, self._labels = images, rows, views, generator, labels
+    def __init__(self, images: Tensor, rows: Tensor, views: Views, draws: Draws, labels: Tensor | None = None) -> None:
+        self.images, self.rows, self.views, self.draws, self._labels = images, rows, views, draws, labels
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -42,16 +37,16 @@ class Samples:
     @cached_property
     def weak(self) -> Tensor:
         """The training view; the same one however often it is asked for."""
-        return self.views.weak(self.images, self.generator)
+        return self.views.weak(self.images, self.draws)
 
     @cached_property
     def crop(self) -> Tensor:
         """The plain random crop, for stages that want it whatever the method's own view is."""
-        return self.views.weak(self.images, self.generator, "crop")
+        return self.views.weak(self.images, self.draws, "crop")
 
     @cached_property
     def strong(self) -> Tensor:
-        return self.views.strong(self.images, self.generator)
+        return self.views.strong(self.images, self.draws)
 
     @cached_property
     def test(self) -> Tensor:
@@ -59,7 +54,7 @@ class Samples:
 
 
 class TrainingDomain:
-    """One domain's training samples on the device, shuffled anew for each pass, the last partial batch dropped."""
+    """One domain's training samples, shuffled anew for each pass, the last partial batch dropped."""
 
     def __init__(
         self,
@@ -70,46 +65,78 @@ class TrainingDomain:
         seed: int,
         labels: Tensor | None = None,
         shard: tuple[int, int] = (0, 1),
+        device: torch.device | None = None,
     ) -> None:
-        """`shard` is this process's number and how many share each batch."""
-        device = store.samples.device
-        self.shard = shard
-        self.store, self.views, self.seed = store, views, seed
-        self.rows = torch.from_numpy(rows).to(device)
-        self.labels = None if labels is None else labels.to(device)[self.rows]
+        """`shard` is this process's number and how many share each batch; `device` is where steps run."""
+        home = store.samples.device
+        self.store, self.views, self.seed, self.shard = store, views, seed, shard
+        self.device = device or home
+        self.rows = torch.from_numpy(rows).to(home)
+        self.labels = None if labels is None else labels.to(home)[self.rows].to(self.device)
         self.batch = min(batch, len(rows))
-        self._pass = (-1, -1)
-        self._order = self.rows
+        self.now = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
+        self._feed = None if self.device == home else Feed(store.samples, len(self.now), self.device)
+        self._step, self._fed = (0, 0), (-1, -1)
+        self._orders: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def samples(self, stage: int, step: int, generator: torch.Generator) -> Samples:
-        per_pass = len(self) // self.batch
-        passes, position = divmod(step, per_pass)
-        if (stage, passes) != self._pass:
-            shuffle = torch.Generator().manual_seed(seed_for("shuffle", self.seed, stage, passes))
-            order = torch.randperm(len(self), generator=shuffle)
-            self._pass, self._order = (stage, passes), order.to(self.rows.device)
-        rank, count = self.shard
-        return self._at(self._order[position * self.batch : (position + 1) * self.batch][rank::count], generator)
+    def load(self, stage: int, step: int) -> None:
+        """Write this step's rows to their place on the device; images from elsewhere too, once they are asked for."""
+        self._step = (stage, step)
+        self.now.copy_(self._rows_of(stage, step)[1])
+        if self._fed[0] == stage:
+            self._fetch()
 
-    def sweep(self, generator: torch.Generator, batch: int = 256) -> Iterator[Samples]:
+    def samples(self, draws: Draws) -> Samples:
+        """The batch of the step that was loaded."""
+        if self._feed and self._fed != self._step:
+            self._fetch()
+        images = self._feed.images if self._feed else self.store.take(self.rows[self.now])
+        return self._samples(images, self.now, draws)
+
+    def sweep(self, draws: Draws, batch: int = 256) -> Iterator[Samples]:
         """Every training sample once, in order."""
-        for rows in torch.split(torch.arange(len(self), device=self.rows.device), batch):
-            yield self._at(rows, generator)
+        for rows in torch.split(torch.arange(len(self), device=self.device), batch):
+            images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
+            yield self._samples(images, rows, draws)
 
-    def _at(self, rows: Tensor, generator: torch.Generator) -> Samples:
+    def _samples(self, images: Tensor, rows: Tensor, draws: Draws) -> Samples:
         labels = None if self.labels is None else self.labels[rows]
-        return Samples(self.store.take(self.rows[rows]), rows, self.views, generator, labels)
+        return Samples(images, rows, self.views, draws, labels)
+
+    def _fetch(self) -> None:
+        if self._feed and self._fed != self._step:
+            stage, step = self._step
+            here, ahead = (self.rows[self._rows_of(stage, s)[0]] for s in (step, step + 1))
+            self._feed.load((stage, step), here, (stage, step + 1), ahead)
+        self._fed = self._step
+
+    def _rows_of(self, stage: int, step: int) -> tuple[Tensor, Tensor]:
+        """The rows of a step, on the host and on the device."""
+        passes, position = divmod(step, len(self) // self.batch)
+        order = self._orders.get((stage, passes))
+        if order is None:
+            shuffle = torch.Generator().manual_seed(seed_for("shuffle", self.seed, stage, passes))
+            on_host = torch.randperm(len(self), generator=shuffle)
+            order = on_host, on_host.to(self.device)
+            self._orders = dict([*self._orders.items()][-1:]) | {(stage, passes): order}
+        first = position * self.batch
+        rank, processes = self.shard
+        on_host, on_device = (rows[first + rank : first + self.batch : processes] for rows in order)
+        return on_host, on_device
 
 
 class PairedBatch:
-    """One step's data: samples of both domains, fetched when asked for, and how far the stage has come."""
+    """One step's data: samples of both domains, fetched when asked for, and how far the stage has come.
 
-    def __init__(self, data: "PairedData", stage: int, step: int, progress: float) -> None:
-        self.data, self.stage, self.step, self.progress = data, stage, step, progress
-        self.generator = data.generator
+    `step` and `progress` (0 at the stage's start, towards 1 at its end) are tensors, so that they can change under
+    a captured graph.
+    """
+
+    def __init__(self, data: "PairedData") -> None:
+        self.data, self.draws, self.step, self.progress = data, data.draws, data.step, data.progress
 
     @property
     def images(self) -> int:
@@ -118,35 +145,43 @@ class PairedBatch:
 
     @cached_property
     def labeled(self) -> Samples:
-        return self.data.labeled.samples(self.stage, self.step, self.generator)
+        return self.data.labeled.samples(self.draws)
 
     @cached_property
     def unlabeled(self) -> Samples:
-        return self.data.unlabeled.samples(self.stage, self.step, self.generator)
+        return self.data.unlabeled.samples(self.draws)
 
 
 class PairedData:
-    """Both domains' training samples and the one generator that views and mixup draw from."""
+    """Both domains' training samples and the one source that views and mixup draw from."""
 
     def __init__(self, labeled: TrainingDomain, unlabeled: TrainingDomain, seed: int) -> None:
         self.labeled, self.unlabeled, self.seed = labeled, unlabeled, seed
-        self.rank = labeled.shard[0]
-        self.generator = torch.Generator(device=labeled.rows.device)
+        self.device, self.rank = labeled.device, labeled.shard[0]
+        self.draws = Draws(self.device, labeled.shard)
+        self.step = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.progress = torch.zeros((), dtype=torch.float64, device=self.device)
 
     def reseed(self, stage: int, step: int) -> None:
-        """Start the draws of one step; called before anything random happens in it. Processes draw apart."""
-        self._reseed(stage, step, self.rank)
+        """Start the draws of one step; called before anything random happens in it. Dropout differs by process."""
+        self.draws.generator.manual_seed(seed_for("views", self.seed, stage, step, 0))
+        seed_network(seed_for("network", self.seed, stage, step, self.rank), self.device)
 
     def reseed_before(self, stage: int) -> None:
         """Start the draws made before a stage's first step, which all processes must make alike."""
-        self._reseed(stage)
+        self.draws.generator.manual_seed(seed_for("views", self.seed, stage))
+        seed_network(seed_for("network", self.seed, stage), self.device)
 
-    def _reseed(self, *place: int) -> None:
-        self.generator.manual_seed(seed_for("views", self.seed, *place))
-        torch.manual_seed(seed_for("network", self.seed, *place))
+    def load(self, stage: int, step: int, progress: float) -> None:
+        """Write what a step depends on to its places on the device."""
+        self.step.fill_(step)
+        self.progress.fill_(progress)
+        self.labeled.load(stage, step)
+        self.unlabeled.load(stage, step)
 
-    def batch(self, stage: int, step: int, progress: float) -> PairedBatch:
-        return PairedBatch(self, stage, step, progress)
+    def batch(self) -> PairedBatch:
+        """The batch of the step that was loaded."""
+        return PairedBatch(self)
 
     def steps_per_epoch(self, length: str) -> int:
         """Steps of one epoch over the labeled domain, the larger (max), the smaller (min) or the unlabeled."""

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from unihssl.config import Settings
-from unihssl.data.batches import PairedData, TrainingDomain, seed_for
+from unihssl.data.batches import PairedData, TrainingDomain
+from unihssl.data.draws import seed_for
+from unihssl.data.home import settle
 from unihssl.data.readers import Label
 from unihssl.data.sources import Domain, labeled_domain, unlabeled_domain
 from unihssl.data.split import Split, split_domain, thin_classes
@@ -51,23 +53,26 @@ class DomainPair:
 
     def training_data(
         self, views: Views, settings: Settings, device: torch.device, shard: tuple[int, int]
-    ) -> PairedData:
-        """The training parts on the device. The unlabeled one gets no labels, so that none can be used."""
+    ) -> tuple[PairedData, str]:
+        """The training parts, ready for steps on the device, and a line that says where they live.
+
+        The unlabeled part gets no labels, so that none can be used.
+        """
         labels = torch.from_numpy(self.labeled.domain.labels)
+        stores, said = settle([self.labeled.store, self.unlabeled.store], device, settings.home)
 
         def training(part: Part, stream: int, wish: int, area: float, labels: Tensor | None) -> TrainingDomain:
             seed = seed_for("domain", settings.seed, stream)
-            store = part.store.to(device)
             batch = min(wish, len(part.split.train))
             if batch % shard[1]:
                 raise UserError(f"a batch of {batch} cannot be shared evenly by {shard[1]} processes: set batch_size")
             own_views = replace(views, least_area=area)
-            return TrainingDomain(store, part.split.train, own_views, batch, seed, labels, shard)
+            return TrainingDomain(stores[stream - 1], part.split.train, own_views, batch, seed, labels, shard, device)
 
         labeled = training(self.labeled, 1, settings.batch_size, settings.area_labeled, labels)
         wish = settings.unlabeled_batch or settings.batch_size
         unlabeled = training(self.unlabeled, 2, wish, settings.area_unlabeled, None)
-        return PairedData(labeled, unlabeled, settings.seed)
+        return PairedData(labeled, unlabeled, settings.seed), said
 
 
 def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Domain, Domain]:

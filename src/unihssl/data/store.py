@@ -26,18 +26,10 @@ class Store:
     """All samples of a domain: images (N, H, W, 3) uint8, or vectors (N, D) float32."""
 
     samples: Tensor
+    on_disk: bool = False  # a memory map rather than memory of our own
 
     def __len__(self) -> int:
         return len(self.samples)
-
-    def to(self, device: torch.device) -> "Store":
-        size = self.samples.numel() * self.samples.element_size()
-        if device.type == "cuda" and size > 0.9 * torch.cuda.mem_get_info(device)[0]:
-            raise UserError(
-                f"{size / 2**30:.1f} GiB of decoded images do not fit the GPU: use a smaller --set image_size, "
-                "fewer images, or --set device=cpu"
-            )
-        return Store(self.samples.to(device))
 
     def take(self, rows: Tensor) -> Tensor:
         return self.samples[rows]

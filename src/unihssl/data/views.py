@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from unihssl.data.draws import Draws
 from unihssl.data.moco import moco_view
 from unihssl.data.randaugment import FIXMATCH_IMAGENET, TIMM_M10_N2, TORCHSSL, rand_augment
 
@@ -41,33 +42,33 @@ class Views:
             return images
         return self._normalised(self._pixels(self._centre(images)))
 
-    def weak(self, images: Tensor, generator: torch.Generator, kind: WeakView | None = None) -> Tensor:
+    def weak(self, images: Tensor, draws: Draws, kind: WeakView | None = None) -> Tensor:
         """A random crop (or shift, or resized crop, or the centre) and flip."""
         if images.dim() == 2:
             return images
-        return self._normalised(self._weak_pixels(images, generator, kind or self.weak_view))
+        return self._normalised(self._weak_pixels(images, draws, kind or self.weak_view))
 
-    def strong(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def strong(self, images: Tensor, draws: Draws) -> Tensor:
         """The weak view, drawn anew, and strong augmentation on top. Feature vectors have none."""
         if images.dim() == 2:
             return images
-        pixels = self._weak_pixels(images, generator, self.weak_view)
+        pixels = self._weak_pixels(images, draws, self.weak_view)
         if self.strong_view == "moco":
-            return self._normalised(moco_view(pixels, generator))
-        return self._normalised(rand_augment(pixels, generator, POLICIES[self.strong_view]))
+            return self._normalised(moco_view(pixels, draws))
+        return self._normalised(rand_augment(pixels, draws, POLICIES[self.strong_view]))
 
-    def _weak_pixels(self, images: Tensor, generator: torch.Generator, kind: WeakView) -> Tensor:
+    def _weak_pixels(self, images: Tensor, draws: Draws, kind: WeakView) -> Tensor:
         if kind == "resized_crop":
-            return self._resized_crop(images, generator)
+            return self._resized_crop(images, draws)
         if kind == "center":
-            return self._pixels(_random_crop(self._centre(images), (0, 0), self.flip, generator))
+            return self._pixels(_random_crop(self._centre(images), (0, 0), self.flip, draws))
         height, width = images.shape[1:3]
         out = self._crop_side(height, width)
         slack = (height - out[0], width - out[1])
         if kind == "translate" or slack == (0, 0):
             reach = (round(out[0] * SHIFT), round(out[1] * SHIFT))
             images, slack = _pad_edges(self._centre(images), *reach), (2 * reach[0], 2 * reach[1])
-        return self._pixels(_random_crop(images, slack, self.flip, generator))
+        return self._pixels(_random_crop(images, slack, self.flip, draws))
 
     def _centre(self, images: Tensor) -> Tensor:
         height, width = images.shape[1:3]
@@ -81,16 +82,16 @@ class Views:
             return height, width
         return self.side, self.side
 
-    def _resized_crop(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def _resized_crop(self, images: Tensor, draws: Draws) -> Tensor:
         count, height, width, _ = images.shape
-        draws = torch.rand(5, count, device=images.device, generator=generator)
-        area = self.least_area + (1 - self.least_area) * draws[0]
+        chance = draws.uniform(count, 5).unbind(1)
+        area = self.least_area + (1 - self.least_area) * chance[0]
         low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
-        aspect = torch.exp(low + (high - low) * draws[1])
+        aspect = torch.exp(low + (high - low) * chance[1])
         scale_y, scale_x = (area / aspect).sqrt().clamp(max=1), (area * aspect).sqrt().clamp(max=1)
-        centre_y, centre_x = (2 * draws[2] - 1) * (1 - scale_y), (2 * draws[3] - 1) * (1 - scale_x)
+        centre_y, centre_x = (2 * chance[2] - 1) * (1 - scale_y), (2 * chance[3] - 1) * (1 - scale_x)
         if self.flip:
-            scale_x = torch.where(draws[4] < 0.5, -scale_x, scale_x)
+            scale_x = torch.where(chance[4] < 0.5, -scale_x, scale_x)
         zero = torch.zeros_like(scale_x)
         theta = torch.stack([scale_x, zero, centre_x, zero, scale_y, centre_y], dim=1).view(count, 2, 3)
         out = (self.side, self.side) if self.side else (height, width)
@@ -125,17 +126,17 @@ def _pad_edges(images: Tensor, rows: int, columns: int) -> Tensor:
     return images[:, y][:, :, x]
 
 
-def _random_crop(images: Tensor, slack: tuple[int, int], flip: bool, generator: torch.Generator) -> Tensor:
+def _random_crop(images: Tensor, slack: tuple[int, int], flip: bool, draws: Draws) -> Tensor:
     """Cut a window that is `slack` smaller from each image at its own place, mirrored for half of them."""
     count, height, width, _ = images.shape
     device = images.device
     out = (height - slack[0], width - slack[1])
-    top = torch.randint(slack[0] + 1, (count, 1), device=device, generator=generator)
-    left = torch.randint(slack[1] + 1, (count, 1), device=device, generator=generator)
+    top = draws.integers(slack[0] + 1, count, 1)
+    left = draws.integers(slack[1] + 1, count, 1)
     rows = top + torch.arange(out[0], device=device)
     columns = torch.arange(out[1], device=device).expand(count, -1)
     if flip:
-        mirrored = torch.rand(count, 1, device=device, generator=generator) < 0.5
+        mirrored = draws.uniform(count, 1) < 0.5
         columns = torch.where(mirrored, out[1] - 1 - columns, columns)
     sample = torch.arange(count, device=device).view(-1, 1, 1)
     return images[sample, rows.unsqueeze(2), (left + columns).unsqueeze(1)]

@@ -1,6 +1,5 @@
 """What adversarial methods share: a discriminator of the domains and the reversal of its gradient."""
 
-import math
 from typing import Any
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor, nn
 
 class _Reverse(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, coefficient: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, coefficient: Tensor | float) -> Tensor:
         ctx.coefficient = coefficient
         return x.view_as(x)
 
@@ -18,15 +17,15 @@ class _Reverse(torch.autograd.Function):
         return -ctx.coefficient * gradients[0], None
 
 
-def reverse_gradient(x: Tensor, coefficient: float) -> Tensor:
+def reverse_gradient(x: Tensor, coefficient: Tensor | float) -> Tensor:
     """Identity forwards, minus the coefficient times the gradient backwards (Ganin and Lempitsky, 2015)."""
     reversed_: Tensor = _Reverse.apply(x, coefficient)
     return reversed_
 
 
-def reversal_coefficient(step: int, steps: float) -> float:
+def reversal_coefficient(step: Tensor, steps: float) -> Tensor:
     """Rises from 0 towards 1 over `steps`; the discriminator itself always learns at full strength."""
-    return 2 / (1 + math.exp(-10 * step / steps)) - 1
+    return 2 / (1 + torch.exp(step.double() * (-10 / steps))) - 1
 
 
 def domain_discriminator(inputs: int, hidden: int = 1024, dropout: bool = False) -> nn.Sequential:

@@ -46,6 +46,7 @@ class Stage:
     epoch_length: Literal["labeled", "max", "min", "unlabeled"]
     trains: nn.Module | None = None  # what its optimiser sees; None is everything
     optional: bool = False  # whether it may have no steps
+    capturable: bool = True  # whether its steps touch fixed memory alone, so that a CUDA graph can hold one
     begin: Callable[[PairedData], None] | None = None
     each_epoch: Callable[[PairedData, int], None] | None = None
 
@@ -82,9 +83,9 @@ class Method(nn.Module):
     def step(self, batch: PairedBatch) -> Losses:
         raise NotImplementedError(f"{type(self).__name__} must define step, or stages of its own")
 
-    def forward(self, stage: int, batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
-        """One step: the objective to differentiate, and everything to log, detached."""
-        losses = self.stages()[stage].step(batch)
+    def forward(self, step: Callable[[PairedBatch], Losses], batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
+        """One step of a stage: the objective to differentiate, and everything to log, detached."""
+        losses = step(batch)
         total = losses.total()
         return total, {"loss": total.detach()} | {k: v.detach() for k, v in (losses.terms | losses.stats).items()}
 

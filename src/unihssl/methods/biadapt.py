@@ -70,7 +70,7 @@ class BiAdapt(Method):
 
     def label_all(self, data: PairedData) -> None:
         """Between the stages: soft labels for all unlabeled samples, and the classes' weights."""
-        for samples in data.unlabeled.sweep(data.generator):
+        for samples in data.unlabeled.sweep(data.draws):
             self.soft_labels[samples.rows] = self.labeler.evaluate(samples.test)[1].softmax(1)
         classes = self.task.num_classes
         labels = data.labeled.labels
@@ -103,7 +103,7 @@ class BiAdapt(Method):
         weights = belief * overall / per_class[hard].clamp(min=1e-12)
         return weights / weights.mean().clamp(min=1e-12)
 
-    def _transfer(self, labeled: Tensor, unlabeled: Tensor, step: int) -> Tensor:
+    def _transfer(self, labeled: Tensor, unlabeled: Tensor, step: Tensor) -> Tensor:
         if self.params.transfer == "mmd":
             return mmd(labeled, unlabeled)
         if self.params.transfer == "coral":

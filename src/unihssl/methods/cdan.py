@@ -74,7 +74,7 @@ class CDAN(Method):
         return (g.unsqueeze(2) * f.unsqueeze(1)).flatten(1)
 
 
-def entropy_weights(g: Tensor, labeled: int, kind: str, coefficient: float) -> Tensor:
+def entropy_weights(g: Tensor, labeled: int, kind: str, coefficient: Tensor | float) -> Tensor:
     """CDAN+E's 1 + exp(-H(g)) for each sample, with mean 1 over the batch.
 
     official: each domain's weights have mean 1 by themselves and pass their gradient on, reversed; tllib: one mean

@@ -93,11 +93,12 @@ class SimMatch(Method):
         features, logits = network.parts(parts)  # type: ignore[operator]
         return [F.normalize(full_precision(projector(f)), dim=1) for f in features], logits
 
-    def _aligned(self, prediction: Tensor, step: int) -> Tensor:
+    def _aligned(self, prediction: Tensor, step: Tensor) -> Tensor:
         """Distribution alignment: towards uniform, by the mean of the last batches."""
         if not self.params.align:
             return prediction
-        self.means[step % self.params.queue] = self.peers.gather(prediction).mean(0)
+        mean = self.peers.gather(prediction).mean(0, keepdim=True)
+        self.means.index_copy_(0, (step % self.params.queue).view(1), mean)
         aligned = prediction / self.means.mean(0).clamp(min=1e-12)
         return aligned / aligned.sum(1, keepdim=True)
 

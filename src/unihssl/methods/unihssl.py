@@ -54,7 +54,15 @@ class UniHSSL(Method):
         pretraining = replace(s, epochs=p.pretrain_epochs, steps=0, schedule=p.pretrain_schedule)
         return [
             Stage("pretrain", self.pretrain, pretraining, "labeled", optional=True),
-            Stage("adapt", self.adapt, s, s.epoch_length, begin=self.begin_adapt, each_epoch=self.each_epoch),
+            Stage(
+                "adapt",
+                self.adapt,
+                s,
+                s.epoch_length,
+                capturable=p.prototypes != "full",  # that passes over the data set in every step
+                begin=self.begin_adapt,
+                each_epoch=self.each_epoch,
+            ),
         ]
 
     def pretrain(self, batch: PairedBatch) -> Losses:
@@ -155,7 +163,7 @@ class UniHSSL(Method):
             (self.unlabeled_prototypes, data.unlabeled),
         ):
             prototypes.restart()
-            for samples in domain.sweep(data.generator):
+            for samples in domain.sweep(data.draws):
                 features = self.network.evaluate(samples.test)[0]
                 if domain is data.labeled:
                     prototypes.add(features, samples.y)
@@ -166,7 +174,7 @@ class UniHSSL(Method):
 
     def _sweep(self, data: PairedData, view: str) -> Iterator[tuple[Samples, Tensor]]:
         """Every unlabeled training sample's logits in evaluation mode."""
-        for samples in data.unlabeled.sweep(data.generator):
+        for samples in data.unlabeled.sweep(data.draws):
             yield samples, self.network.evaluate(samples.test if view == "test" else samples.weak)[1]
 
     def _classes(self, joint: Tensor) -> Tensor:

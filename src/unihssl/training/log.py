@@ -13,27 +13,26 @@ from unihssl.training.setup import Fabric
 
 
 class Meter:
-    """Running means that stay on the device until they are read: one small kernel a step, no waiting."""
+    """Running means that stay on the device until they are read: a few small kernels a step, no waiting."""
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
-        self._sum: Tensor | None = None
-        self._count = 0
+        self._sums: Tensor | None = None  # of each value, and of ones: a replayed graph runs no Python to count with
 
     def add(self, values: dict[str, Tensor]) -> None:
         row = torch.stack([v.float() for v in values.values()])
-        self.names = tuple(values)
-        self._sum = row if self._sum is None else self._sum + row
-        self._count += 1
+        if self._sums is None or self.names != tuple(values):
+            self.names, self._sums = tuple(values), row.new_zeros(len(row) + 1)
+        self._sums[:-1] += row
+        self._sums[-1] += 1
 
     def read(self, fabric: Fabric) -> dict[str, float]:
         """The means since the last reading, over all processes (this waits for the device)."""
-        if self._sum is None:
+        if self._sums is None:
             return {}
-        mean: Tensor = fabric.all_reduce(self._sum / self._count, reduce_op="mean")
-        means = dict(zip(self.names, mean.tolist(), strict=True))
-        self._sum, self._count = None, 0
-        return means
+        *sums, count = fabric.all_reduce(self._sums, reduce_op="mean").tolist()
+        self._sums.zero_()
+        return {name: total / count for name, total in zip(self.names, sums, strict=True)} if count else {}
 
 
 class MetricsLog:

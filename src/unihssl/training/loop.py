@@ -2,21 +2,25 @@
 
 import shlex
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+import torch
 from torch import Tensor
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedData
 from unihssl.errors import RunInterruptedError, UserError
-from unihssl.methods.base import Method
+from unihssl.methods.base import Method, Stage
 from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
 from unihssl.training.distributed import FabricPeers, anyone
 from unihssl.training.interrupt import InterruptGuard
 from unihssl.training.recorder import Recorder, all_finite
-from unihssl.training.setup import Fabric, make_optimizer, schedule_factor, set_learning_rate
+from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
+from unihssl.training.step import Step
 
 
 class Trainer:
@@ -44,11 +48,11 @@ class Trainer:
             position, state, optimizer_state = load_checkpoint(self.checkpoint, self.fingerprint)
             self.method.load_state_dict(state)
             display.note(f"resuming after {self._global(position)} of {sum(self.totals)} steps")
-        self.module = self.fabric.setup_module(self.method)
         steps_done = self._global(position)
         self.recorder = Recorder(self.fabric, display, truth, self.folder, steps_done, self.settings.tensorboard)
         try:
-            with InterruptGuard() as self.guard:
+            with InterruptGuard() as self.guard, own_stream(self.fabric.device):
+                self.module = self.fabric.setup_module(self.method)
                 for index in range(position.stage, len(self.stages)):
                     self._run_stage(index, position.step if index == position.stage else 0, optimizer_state)
                     optimizer_state = None
@@ -64,11 +68,15 @@ class Trainer:
             self.data.reseed_before(index)
             with self.fabric.autocast():
                 stage.begin(self.data)
-        self.optimizer = self.fabric.setup_optimizers(make_optimizer(stage.trains or self.method, stage.settings))
+        optimizer = make_optimizer(stage.trains or self.method, stage.settings)
         if optimizer_state:
-            self.optimizer.load_state_dict(optimizer_state)
+            restore_momentum(optimizer, optimizer_state)
+        self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.module.train()
-        self.recorder.start(stage.name, total, start)
+        self.step = Step(
+            self.fabric, self.module, self.method, self.optimizer, self.data, stage.step, self._capture(stage)
+        )
+        self.recorder.start(stage.name, total, start, self.step.meter)
         for step in range(start, total):
             self._step(index, step)
             done = step + 1
@@ -94,13 +102,14 @@ class Trainer:
         progress = (step // per_epoch * per_epoch if by_epoch else step) / total
         self.lr_factor = schedule_factor(stage.settings, step, progress)
         set_learning_rate(self.optimizer.param_groups, self.lr_factor)
-        batch = self.data.batch(index, step, progress)
-        loss, readings = self.module(index, batch)
-        self.fabric.backward(loss)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        self.method.after_step()
-        self.recorder.add(readings, batch.images, step + 1)
+        self.data.load(index, step, progress)
+        self.step()
+        self.recorder.add(self.step.images, step + 1)
+
+    def _capture(self, stage: Stage) -> bool:
+        """Whether this stage's steps can be one CUDA graph. Among several processes DDP's hooks stand in the way."""
+        wanted = self.settings.graph == "auto" and self.fabric.device.type == "cuda"
+        return wanted and self.fabric.world_size == 1 and stage.capturable
 
     def _asked_to_stop(self, in_step: bool) -> bool:
         """Alone, look after every step; among several processes, only where all of them look together."""
@@ -143,3 +152,16 @@ class Trainer:
 
     def _global(self, position: Position) -> int:
         return sum(self.totals[: position.stage]) + position.step
+
+
+@contextmanager
+def own_stream(device: torch.device) -> Iterator[None]:
+    """Train on a stream of its own: what is captured must not depend on the default stream."""
+    if device.type != "cuda":
+        yield
+        return
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    stream.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(stream):
+        yield
+    torch.cuda.current_stream(device).wait_stream(stream)

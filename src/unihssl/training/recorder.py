@@ -28,12 +28,11 @@ class Recorder:
         self.truth_known = bool((truth >= 0).any())
         self.log = MetricsLog(folder, steps_done, tensorboard) if fabric.is_global_zero else None
 
-    def start(self, name: str, total: int, done: int) -> None:
+    def start(self, name: str, total: int, done: int, meter: Meter) -> None:
         self.display.start(name, total, done)
-        self.meter, self.images, self.since = Meter(), 0, time.monotonic()
+        self.meter, self.images, self.since = meter, 0, time.monotonic()
 
-    def add(self, readings: dict[str, Tensor], images: int, done: int) -> None:
-        self.meter.add(readings)
+    def add(self, images: int, done: int) -> None:
         self.images += images
         self.display.step(done)
 

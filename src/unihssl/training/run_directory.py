@@ -92,7 +92,7 @@ class RunDirectory:
 
 # Settings that may differ when a run is resumed: they do not change what is learnt.
 FREE_TO_CHANGE = frozenset(
-    {"labeled", "unlabeled", "log_every", "checkpoint_seconds", "tensorboard", "device", "devices"}
+    {"labeled", "unlabeled", "log_every", "checkpoint_seconds", "tensorboard", "device", "devices", "home", "graph"}
 )
 
 

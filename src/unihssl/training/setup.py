@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.errors import UserError
@@ -16,7 +16,15 @@ try:
 except ImportError:  # the `lightning` bundle carries the same package
     from lightning.fabric import Fabric
 
-__all__ = ["Fabric", "make_fabric", "make_optimizer", "pick_device", "schedule_factor", "set_learning_rate"]
+__all__ = [
+    "Fabric",
+    "make_fabric",
+    "make_optimizer",
+    "pick_device",
+    "restore_momentum",
+    "schedule_factor",
+    "set_learning_rate",
+]
 
 
 def make_fabric(settings: Settings) -> Fabric:
@@ -43,15 +51,25 @@ def pick_device(wish: str) -> str:
 
 
 def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
-    """SGD with momentum; each group remembers its learning rate before the schedule."""
+    """SGD with momentum; each group remembers its learning rate before the schedule.
+
+    On a GPU the update is one fused kernel and the rate a tensor there, so that a captured step sees it change.
+    """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
         rate = settings.lr * (1.0 if "encoder." in name else settings.head_lr)
         decay = settings.weight_decay if parameter.dim() > 1 or settings.decay_bias_and_norm else 0.0
         groups.setdefault((rate, decay), []).append(parameter)
+    device = next(module.parameters()).device
+    on_gpu = device.type == "cuda"
+
+    def rate_of(lr: float) -> float | Tensor:
+        return torch.tensor(lr, device=device) if on_gpu else lr
+
     return torch.optim.SGD(
-        [{"params": p, "lr": lr, "base_lr": lr, "weight_decay": wd} for (lr, wd), p in groups.items()],
+        [{"params": p, "lr": rate_of(lr), "base_lr": lr, "weight_decay": wd} for (lr, wd), p in groups.items()],
         lr=settings.lr,
+        fused=on_gpu or None,
         momentum=settings.momentum,
         nesterov=settings.nesterov and settings.momentum > 0,
     )
@@ -71,4 +89,13 @@ def schedule_factor(settings: Settings, step: int, progress: float) -> float:
 
 def set_learning_rate(groups: Iterable[dict[str, Any]], factor: float) -> None:
     for group in groups:
-        group["lr"] = group["base_lr"] * factor
+        rate = group["base_lr"] * factor
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
+
+
+def restore_momentum(optimizer: Any, state: dict[str, Any]) -> None:
+    """Take over what the optimiser had gathered; rates and the like follow from the settings and the device."""
+    optimizer.load_state_dict({"state": state["state"], "param_groups": optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,80 @@
+"""One training step on the device: run as it is, or captured once as a CUDA graph and replayed.
+
+A ResNet-50 step is a thousand kernel launches, which take the host longer than the kernels take the GPU; a graph is
+one launch. What changes between steps lies in fixed places that `PairedData.load` writes before each step.
+"""
+
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import nn
+
+from unihssl.data.batches import PairedBatch, PairedData
+from unihssl.methods.base import Losses, Method
+from unihssl.training.log import Meter
+from unihssl.training.setup import Fabric
+
+WARM_UP = 3  # steps run as they are, so that memory and library handles are there before capture
+
+
+class Step:
+    """Calling it takes one step on the batch that was loaded; the readings go to `meter`."""
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        module: nn.Module,
+        method: Method,
+        optimizer: torch.optim.Optimizer,
+        data: PairedData,
+        step: Callable[[PairedBatch], Losses],
+        capture: bool,
+    ) -> None:
+        self.fabric, self.module, self.method, self.optimizer = fabric, module, method, optimizer
+        self.data, self.step = data, step
+        self.meter = Meter()
+        self.images = 0  # fetched for a step, over all processes
+        self.waits = False  # whether the step was seen to wait for the GPU, which a graph cannot hold
+        self._to_warm_up = WARM_UP if capture else 0
+        self._capture = capture
+        self._graph: torch.cuda.CUDAGraph | None = None
+
+    def __call__(self) -> None:
+        if self._to_warm_up:
+            self._to_warm_up -= 1
+            self._run_watched() if self._to_warm_up == 0 else self._run()
+        elif self._capture and not self.waits:
+            self._graph = self._graph or self._captured()
+            self._graph.replay()
+        else:
+            self._run()
+
+    def _run(self) -> None:
+        batch = self.data.batch()
+        loss, readings = self.module(self.step, batch)
+        self.fabric.backward(loss)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        self.method.after_step()
+        self.meter.add(readings)
+        self.images = batch.images
+
+    def _run_watched(self) -> None:
+        """Take note if anything in the step makes the host wait for the GPU."""
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            torch.cuda.set_sync_debug_mode("warn")
+            try:
+                self._run()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        self.waits = any("synchronizing" in str(warning.message) for warning in seen)
+
+    def _captured(self) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.data.draws.generator)
+        # The feed's thread may call CUDA meanwhile, which only a capture local to this thread allows.
+        with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
+            self._run()
+        return graph
