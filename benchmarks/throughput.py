@@ -1,0 +1,195 @@
+"""Training speed of every method against the limit of its own network, measured in the same process.
+
+The limit is the bare step: forward, backward and optimiser of exactly the network passes the method's main stage makes,
+on random inputs that are already there; no data, views, losses or memories. Both run as they are (eager) and as a CUDA
+graph. Our loop is the real one: `unihssl.api.train`, whose own log says how long its steps took.
+
+    python benchmarks/throughput.py --backbone resnet50 --methods unihssl,fixmatch --json throughput.json
+"""
+
+import argparse
+import itertools
+import json
+import multiprocessing
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from common import captured, milliseconds, random_images, report
+
+from unihssl import methods
+from unihssl.api import resolve, train
+from unihssl.data.batches import PairedData, TrainingDomain
+from unihssl.data.store import Store
+from unihssl.data.views import Views
+from unihssl.methods.base import Method, Stage, Task
+from unihssl.models.backbones import EncoderFactory
+from unihssl.models.classifier import Classifier
+from unihssl.training.display import Display
+from unihssl.training.log import read_metrics
+from unihssl.training.setup import make_fabric, make_optimizer
+
+MAIN = {"unihssl": "adapt", "biadapt": "adapt", "supervised": "supervised"}  # else the first stage
+
+
+def knobs_for(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    given = {"method": method, "backbone": arguments.backbone, "weights": "none", "batch_size": arguments.batch}
+    return given | {"image_size": arguments.side, "tensorboard": False, "precision": arguments.precision}
+
+
+def loop_speed(method: str, arguments: argparse.Namespace, **knobs: Any) -> tuple[float, float]:
+    """Milliseconds for a step of the main stage, and samples fetched a step, by the run's own log."""
+    x, u = (random_images(arguments.images, arguments.side, seed) for seed in (1, 2))
+    labels = np.arange(arguments.images) % arguments.classes
+    stage = MAIN.get(method, method.removesuffix("+sup"))
+    extra = {"max_steps": arguments.steps, "log_every": 50, "pretrain_epochs": 1, "test_fraction": 0.01}
+    known = {**knobs_for(method, arguments), **extra, **knobs}
+    kinds = {name for name, _ in [*vars(resolve({"method": method})[1]).items()]}
+    known = {name: value for name, value in known.items() if name != "pretrain_epochs" or name in kinds}
+    with tempfile.TemporaryDirectory() as folder, Display(quiet=True) as display:
+        train(Path(folder) / "run", (x, labels), (u, labels), known, resume=False, display=display)
+        rows = [row for row in read_metrics(Path(folder) / "run") if row["stage"] == stage]
+    whole = [now for before, now in itertools.pairwise(rows) if now["step"] - before["step"] == 50]
+    domains = 1 if method == "supervised" else 2
+    samples = domains * arguments.batch
+    return statistics.median(1e3 * samples / row["images_per_second"] for row in whole[1:]), samples
+
+
+class Bench:
+    """A method set up on random data, to look at the parts of its main stage."""
+
+    def __init__(self, name: str, arguments: argparse.Namespace) -> None:
+        torch.manual_seed(0)
+        settings, params = resolve(knobs_for(name, arguments))
+        self.fabric = make_fabric(settings)
+        encoders = EncoderFactory(settings.backbone, "none")
+        shape, device = encoders.architecture, self.fabric.device
+        count = 4 * arguments.batch
+        views = Views(shape.side, shape.mean, shape.std, settings.weak_view, strong_view=settings.strong_view)
+        labels = torch.arange(count) % arguments.classes
+        stores = [Store(torch.from_numpy(random_images(count, arguments.side, i)).to(device)) for i in (1, 2)]
+        wishes = (settings.batch_size, settings.unlabeled_batch or settings.batch_size)
+        domains = [
+            TrainingDomain(store, np.arange(count), views, wish, i, None if i else labels)
+            for i, (store, wish) in enumerate(zip(stores, wishes, strict=True))
+        ]
+        self.data = PairedData(*domains, seed=0)
+        method: Method = methods.get(name)(encoders, params, Task(arguments.classes, count, count), settings)
+        self.method = method.to(device, memory_format=torch.channels_last).train()
+        main = MAIN.get(name, name.removesuffix("+sup"))
+        self.index, self.stage = next((i, s) for i, s in enumerate(method.stages()) if s.name == main)
+        self.calls, self.views = self._watch(self.stage)
+
+    def _watch(self, stage: Stage) -> tuple[list[tuple[torch.nn.Module, torch.Tensor, bool]], list[tuple[str, str]]]:
+        """One step, to see which network passes it makes and which views it asks for."""
+        calls: list[tuple[torch.nn.Module, torch.Tensor, bool]] = []
+        hooks = [
+            part.encoder.register_forward_pre_hook(
+                lambda module, args: calls.append((module, torch.randn_like(args[0]), torch.is_grad_enabled()))
+            )
+            for part in self.method.modules()
+            if isinstance(part, Classifier)
+        ]
+        self.data.reseed(self.index, 0)
+        self.data.load(self.index, 0, 0.5)
+        batch = self.data.batch()
+        with self.fabric.autocast():
+            self.method(stage.step, batch)
+        for hook in hooks:
+            hook.remove()
+        domains = [d for d in ("labeled", "unlabeled") if d in vars(batch)]
+        return calls, [(d, v) for d in domains for v in ("weak", "crop", "strong") if v in vars(getattr(batch, d))]
+
+    def bare_step(self) -> Callable[[], None]:
+        """Forward, backward and optimiser of the network passes alone."""
+        optimizer = make_optimizer(self.stage.trains or self.method, self.stage.settings)
+
+        def step() -> None:
+            outputs = []
+            for encoder, x, gradient in self.calls:
+                with self.fabric.autocast(), torch.set_grad_enabled(gradient):
+                    out = encoder(x)
+                outputs += [out.float().mean()] if gradient else []
+            torch.stack(outputs).sum().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return step
+
+    def views_only(self) -> None:
+        batch = self.data.batch()
+        for domain, view in self.views:
+            getattr(getattr(batch, domain), view)
+
+
+def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    bench = Bench(name, arguments)
+    on_gpu = bench.fabric.device.type == "cuda"
+    row: dict[str, Any] = {"method": name, "through the network": sum(len(x) for _, x, _ in bench.calls)}
+    bare = bench.bare_step()
+    before = milliseconds(bare)
+    eager, samples = loop_speed(name, arguments, graph="off")
+    after = milliseconds(bare)
+    row |= {"bare eager ms": (before + after) / 2, "loop eager ms": eager, "eager share": (before + after) / 2 / eager}
+    if on_gpu:
+        bare_graph = milliseconds(captured(bare))
+        row["views ms"] = milliseconds(captured(bench.views_only, bench.data.draws.generator))
+        del bench, bare
+        torch.cuda.empty_cache()
+        graph, _ = loop_speed(name, arguments)
+        row |= {"bare graph ms": bare_graph, "loop graph ms": graph, "graph share": bare_graph / graph}
+        row["rest ms"] = graph - bare_graph - row["views ms"]
+        row["default / bare eager"] = row["bare eager ms"] / graph
+    row["samples/s"] = 1e3 * samples / row.get("loop graph ms", eager)
+    return row
+
+
+def packed_worker(arguments: argparse.Namespace, together: Any, out: Any) -> None:
+    together.wait()
+    out.put(loop_speed("unihssl", arguments))
+
+
+def packed(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """`count` runs at once on one card: samples per second of all together."""
+    context = multiprocessing.get_context("spawn")
+    together, out = context.Barrier(count), context.Queue()
+    workers = [context.Process(target=packed_worker, args=(arguments, together, out)) for _ in range(count)]
+    for worker in workers:
+        worker.start()
+    speeds = [1e3 * samples / ms for ms, samples in (out.get() for _ in workers)]
+    for worker in workers:
+        worker.join()
+    return {"runs at once": count, "samples/s together": sum(speeds), "slowest": min(speeds), "fastest": max(speeds)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--methods", default="all")
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--side", type=int, default=256, help="of the stored images")
+    parser.add_argument("--images", type=int, default=2000, help="in each domain")
+    parser.add_argument("--classes", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=300, help="of each stage of our loop")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--pack", default="", help="how many runs to put on one card at once, such as 1,2,3")
+    parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
+    arguments = parser.parse_args()
+    names = list(methods.available()) if arguments.methods == "all" else [n for n in arguments.methods.split(",") if n]
+    rows = []
+    for name in names:
+        rows.append(measure(name, arguments))
+        print(json.dumps(rows[-1]), flush=True)
+    if rows:
+        report(f"throughput {arguments.backbone}", rows, arguments.json)
+    together = [packed(int(count), arguments) for count in arguments.pack.split(",") if count]
+    if together:
+        report(f"packed {arguments.backbone}", together, arguments.json)
+
+
+if __name__ == "__main__":
+    main()
