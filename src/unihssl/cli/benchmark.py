@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import JSON, split_setting
+from unihssl.cli.options import GPUS_PER_RUN, JSON, LAUNCHER, WORKERS, split_setting
 
 
 def register(app: typer.Typer) -> None:
@@ -17,7 +17,9 @@ def benchmark(
     methods: str = typer.Option("all", help="Method names, separated by commas."),
     seeds: int = typer.Option(3, min=1, help="Seeds 0, 1, ... to run each with."),
     out: Path = typer.Option(Path("runs/benchmark"), help="Folder of the runs; finished ones are not run again."),
-    workers: int = typer.Option(2, min=1, help="Runs at a time, each in its own process."),
+    launcher: str = LAUNCHER,
+    workers: int = WORKERS,
+    gpus_per_run: float | None = GPUS_PER_RUN,
     settings: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated."),
     json: bool = JSON,
 ) -> None:
@@ -37,14 +39,16 @@ def benchmark(
     from unihssl import methods as registry
     from unihssl.errors import UserError
     from unihssl.experiments.benchmark import COLUMNS, benchmark_runs, cells, markdown, run_benchmark, summarise
+    from unihssl.experiments.launchers import make_launcher
     from unihssl.files import write_json, write_text
 
     if dataset != "digits":
         raise UserError(f"unknown data set '{dataset}': there is digits")
     names = list(registry.available()) if methods == "all" else methods.split(",")
     runs = benchmark_runs(pairs.split(","), names, seeds, dict(map(split_setting, settings)))
+    place = make_launcher(launcher, workers, gpus_per_run)
     finished = []
-    for run in run_benchmark(runs, out, workers):
+    for run in run_benchmark(runs, out, place):
         finished.append(run)
         if not json:
             outcome = run.failure or f"{100 * run.result['pooled']['accuracy']:.1f}%"

@@ -1,4 +1,4 @@
-"""What several commands share: the --json flag, --set parsing, and how a result is shown."""
+"""What several commands share: the --json flag, where runs go, --set parsing, and how a result is shown."""
 
 import json
 from typing import Any
@@ -8,6 +8,13 @@ import typer
 from unihssl.errors import UserError
 
 JSON = typer.Option(False, "--json", help="Print one JSON object on stdout and nothing else.")
+
+# Commands that run a grid take these three; experiments.launchers.make_launcher takes their values.
+LAUNCHER = typer.Option("local", help="Where runs go: local (processes here) or ray (a cluster; see docs/scaling.md).")
+WORKERS = typer.Option(2, min=1, help="Runs at a time, each in its own process; they share the GPUs.")
+GPUS_PER_RUN = typer.Option(
+    None, metavar="SHARE", help="With ray: GPUs of each run, 0.25 for four runs on a card. [default: room for all]"
+)
 
 
 def split_setting(text: str) -> tuple[str, str]:

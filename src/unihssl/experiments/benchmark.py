@@ -9,6 +9,7 @@ from unihssl import methods
 from unihssl.data import digits
 from unihssl.errors import UserError
 from unihssl.experiments.grid import Run, run_grid
+from unihssl.experiments.launchers import Launcher
 
 PARTS = ("pooled", "labeled", "unlabeled")
 DIGIT_KNOBS = {"backbone": "small_cnn", "flip": False, "tensorboard": False}
@@ -33,8 +34,8 @@ def benchmark_runs(pairs: Sequence[str], names: Sequence[str], seeds: int, knobs
     ]
 
 
-def run_benchmark(runs: Sequence[Run], out: Path, workers: int) -> Iterator[Run]:
-    return run_grid(runs, load_digits_pair, out, workers)
+def run_benchmark(runs: Sequence[Run], out: Path, launcher: Launcher) -> Iterator[Run]:
+    return run_grid(runs, load_digits_pair, out, launcher)
 
 
 def summarise(runs: Sequence[Run]) -> list[dict[str, Any]]:

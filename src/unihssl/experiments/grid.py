@@ -2,20 +2,17 @@
 
 import hashlib
 import json
-import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from unihssl import __version__
 from unihssl.api import resolve, train
-from unihssl.errors import RunInterruptedError
+from unihssl.errors import RunInterruptedError, UserError
+from unihssl.experiments.launchers import Launcher
 from unihssl.files import read_json
 from unihssl.training.display import Display
 from unihssl.training.run_directory import RESULT
@@ -40,36 +37,34 @@ class Run:
 LoadPair = Callable[[str], tuple[Any, Any]]
 
 
-def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, workers: int) -> Iterator[Run]:
+def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Launcher) -> Iterator[Run]:
     """Every run with its result, or what made it fail, as each is done. `load_pair` must be importable by name."""
+    out = out.resolve()  # a worker may live in another folder
     waiting = []
     for run in runs:
+        if resolve(run.knobs)[0].devices > 1:
+            raise UserError("devices must be 1 in a grid: each run has one GPU, and the runs share what there is")
         if (run.folder(out) / RESULT).exists():
             yield replace(run, result=read_json(run.folder(out) / RESULT))
         else:
             waiting.append(run)
-    threads = max(1, (os.cpu_count() or 1) // workers)
-    context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-    with ProcessPoolExecutor(workers, context, initializer=torch.set_num_threads, initargs=(threads,)) as pool:
-        pending = {pool.submit(_train, run, load_pair, out): run for run in waiting}
-        try:
-            for done in as_completed(pending):
-                try:
-                    yield done.result()
-                except BrokenProcessPool:
-                    yield replace(pending[done], failure="its process died (out of memory?)")
-        except (KeyboardInterrupt, RunInterruptedError):
-            pool.shutdown(cancel_futures=True)  # those under way save and stop; those waiting never start
-            raise RunInterruptedError("stopped; call again to go on with what is not finished") from None
+    try:
+        with closing(launcher.launch(partial(_train, load_pair=load_pair, out=out), waiting)) as outcomes:
+            for run, outcome in outcomes:
+                if isinstance(outcome, RunInterruptedError):
+                    raise outcome
+                yield outcome if isinstance(outcome, Run) else replace(run, failure=str(outcome))
+    except (KeyboardInterrupt, RunInterruptedError):
+        raise RunInterruptedError("stopped; call again to go on with what is not finished") from None
 
 
 def _train(run: Run, load_pair: LoadPair, out: Path) -> Run:
-    labeled, unlabeled = load_pair(run.pair)
     try:
+        labeled, unlabeled = load_pair(run.pair)
         with Display(quiet=True) as display:
             model = train(run.folder(out), labeled, unlabeled, run.knobs, resume=True, display=display)
     except RunInterruptedError:
         raise
-    except Exception as error:  # whatever it is, the other runs must go on
+    except Exception as error:  # as text: not every exception can be sent to another process
         return replace(run, failure=f"{type(error).__name__}: {error}")
     return replace(run, result=model.result)

@@ -1,0 +1,78 @@
+"""Tasks in processes of this machine, spread over its GPUs."""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import TypeVar
+
+import torch
+
+from unihssl.experiments.launchers.base import ProcessDiedError
+
+T = TypeVar("T")
+R = TypeVar("R")
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+class LocalLauncher:
+    """`workers` seats, each a process that takes one task after another.
+
+    A seat is a pool of one: where a process dies, only its own task is lost, and it is known which.
+    """
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def launch(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[tuple[T, R | Exception], None, None]:
+        waiting = list(reversed(tasks))
+        gpus = assign_gpus(min(self.workers, len(tasks)), visible_gpus())
+        seats = [self._seat(gpu) for gpu in gpus]
+        running: dict[Future[R], tuple[int, T]] = {}
+        free = list(range(len(seats)))
+        try:
+            while waiting or running:
+                while free and waiting:
+                    seat, task = free.pop(0), waiting.pop()
+                    running[seats[seat].submit(function, task)] = seat, task
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    seat, task = running.pop(future)
+                    try:
+                        outcome: R | Exception = future.result()
+                    except BrokenProcessPool:
+                        outcome = ProcessDiedError("its process died (out of memory?)")
+                        seats[seat].shutdown()
+                        seats[seat] = self._seat(gpus[seat])
+                    except Exception as error:
+                        outcome = error
+                    free.append(seat)
+                    yield task, outcome
+        finally:  # Ctrl-C has reached the processes too: those under way save and stop
+            for pool in seats:
+                pool.shutdown(cancel_futures=True)
+
+    def _seat(self, gpu: str | None) -> ProcessPoolExecutor:
+        threads = max(1, (os.cpu_count() or 1) // self.workers)
+        context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
+        return ProcessPoolExecutor(1, context, initializer=_prepare, initargs=(threads, gpu))
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs this process may use, as CUDA_VISIBLE_DEVICES names them; asking does not start CUDA."""
+    count = torch.cuda.device_count()
+    given = os.environ.get(VISIBLE)
+    names = [str(i) for i in range(count)] if given is None else [name.strip() for name in given.split(",")]
+    return names[:count]
+
+
+def assign_gpus(workers: int, gpus: Sequence[str]) -> list[str | None]:
+    """One GPU for each worker, in turn, so that cards are shared evenly; None where there is none to give."""
+    return [gpus[i % len(gpus)] if gpus else None for i in range(workers)]
+
+
+def _prepare(threads: int, gpu: str | None) -> None:
+    """First thing in a new process: CUDA reads the variable when it is first used, never again."""
+    if gpu is not None:
+        os.environ[VISIBLE] = gpu
+    torch.set_num_threads(threads)
