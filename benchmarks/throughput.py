@@ -11,7 +11,6 @@ import argparse
 import itertools
 import json
 import multiprocessing
-import statistics
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -53,10 +52,10 @@ def loop_speed(method: str, arguments: argparse.Namespace, **knobs: Any) -> tupl
     with tempfile.TemporaryDirectory() as folder, Display(quiet=True) as display:
         train(Path(folder) / "run", (x, labels), (u, labels), known, resume=False, display=display)
         rows = [row for row in read_metrics(Path(folder) / "run") if row["stage"] == stage]
-    whole = [now for before, now in itertools.pairwise(rows) if now["step"] - before["step"] == 50]
-    domains = 1 if method == "supervised" else 2
-    samples = domains * arguments.batch
-    return statistics.median(1e3 * samples / row["images_per_second"] for row in whole[1:]), samples
+    samples = (1 if method == "supervised" else 2) * arguments.batch
+    steady = [(now["step"] - before["step"], now) for before, now in itertools.pairwise(rows) if before["step"] >= 100]
+    seconds = sum(steps * samples / row["images_per_second"] for steps, row in steady)
+    return 1e3 * seconds / sum(steps for steps, _ in steady), samples
 
 
 class Bench:
