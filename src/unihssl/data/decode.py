@@ -34,7 +34,7 @@ class Decoded:
 def spread(work: Callable[[range], Part], total: int, progress: Progress | None = None) -> list[Part]:
     """`work` on ranges of rows, in parallel: a million rows are a few thousand tasks, not a million.
 
-    Threads: on photos they keep up with processes, as Pillow lets go of the interpreter where it spends its time.
+    Threads: on photos processes were no faster (Pillow lets go of the interpreter), and callers need no main guard.
     """
     step = min(max(total // 500, 1), 256)
     parts = [range(first, min(first + step, total)) for first in range(0, total, step)]

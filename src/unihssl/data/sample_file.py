@@ -41,7 +41,7 @@ class SampleFile:
         self.file.close()
 
     def put(self, row: int, sample: np.ndarray) -> None:
-        self._write(sample.tobytes(), self._place(row))
+        self._write(np.ascontiguousarray(sample).data.cast("B"), self._place(row))
 
     def finish(self, without: Collection[int]) -> None:
         """Close the gaps that rows never put have left, and see everything onto the disk."""
@@ -59,7 +59,7 @@ class SampleFile:
     def _place(self, row: int) -> int:
         return len(self.header) + row * self.row
 
-    def _write(self, content: bytes, place: int) -> None:
+    def _write(self, content: bytes | memoryview, place: int) -> None:
         view = memoryview(content)
         while view:
             written = os.pwrite(self.number, view, place)
