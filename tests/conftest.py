@@ -1,7 +1,7 @@
 """Tiny two-domain problems that train in well under a second."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +25,15 @@ def colour_images(count: int, brightness: int, seed: int) -> tuple[np.ndarray, n
     )  # some of each class look like another
     pixels = rng.integers(20, 120, (3 * count, SIDE, SIDE, 3)) + tint[:, None, None, :]
     return np.clip(pixels + brightness, 0, 255).astype(np.uint8), np.array(CLASSES)[colours]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def decoded_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Decoded images go to a temporary folder, in subprocesses too, never to the user's home."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNIHSSL_CACHE", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -56,6 +56,9 @@ class Settings:
         low=1,
     )
     image_size: int = knob(0, "Side of the stored square images; 0 chooses by backbone.", low=0, high=2048)
+    cache: str = knob(
+        "", "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing."
+    )
     weak_view: Literal["crop", "translate", "resized_crop", "center"] = knob(
         "crop", "Training view: random crop, shift by up to 12.5%, random resized crop, or the centre."
     )

@@ -1,12 +1,14 @@
 """Writing files so that nothing is ever half there."""
 
 import errno
+import fcntl
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import IO, Any
 
 from safetensors import SafetensorError
 
@@ -53,3 +55,35 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: not found; is {path.parent} a run directory?") from None
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
+
+
+class Lock:
+    """Waits until no other process holds the file. Where files cannot be locked, goes on without (`held` False)."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.held = path, False
+        self._file: IO[str] | None = None
+
+    def __enter__(self) -> "Lock":
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self.path.open("a")
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            self.held = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file:
+            self._file.close()
+
+    @staticmethod
+    def is_free(path: Path) -> bool:
+        """Whether nobody holds it; False where that cannot be known."""
+        try:
+            with path.open("a") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

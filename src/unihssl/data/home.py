@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -21,9 +22,9 @@ def settle(stores: Sequence[Store], device: torch.device, wish: str) -> tuple[li
     size = sum(store.samples.nbytes for store in stores)
     home = choose_home(size, device, wish, on_disk=any(store.on_disk for store in stores))
     if home == "gpu":
-        settled = [Store(store.samples.to(device)) for store in stores]
+        settled = [replace(store, samples=store.samples.to(device), on_disk=False) for store in stores]
     elif home == "host":
-        settled = [Store(store.samples.clone()) if store.on_disk else store for store in stores]
+        settled = [replace(store, samples=store.samples.clone(), on_disk=False) for store in stores]
     else:
         settled = list(stores)
     return settled, f"{size / 2**30:.2f} GiB of decoded samples, {PLACES[home]}"

@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
@@ -12,16 +13,16 @@ SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"}
 UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 
 
-def open_rgb(path: Path) -> Image.Image:
+def open_rgb(file: Path | BinaryIO) -> Image.Image:
     """Decode to RGB: EXIF rotation applied, transparency laid on white, 16-bit and float grey scaled to 8."""
-    with Image.open(path) as image:
-        upright = ImageOps.exif_transpose(image)
-        if upright.mode.startswith(("I", "F")):
-            return _eight_bit(upright).convert("RGB")
-        if upright.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in upright.info:
-            layer = upright.convert("RGBA")
+    with Image.open(file) as image:
+        ImageOps.exif_transpose(image, in_place=True)  # also decodes; in place, as plain photos need no second copy
+        if image.mode.startswith(("I", "F")):
+            return _eight_bit(image).convert("RGB")
+        if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+            layer = image.convert("RGBA")
             return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
-        return upright.convert("RGB")
+        return image if image.mode == "RGB" else image.convert("RGB")
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
@@ -41,9 +42,9 @@ def upright_size(path: Path) -> tuple[int, int]:
         return (image.width, image.height) if turned else (image.height, image.width)
 
 
-def load_square(path: Path, height: int, width: int) -> np.ndarray:
+def load_square(file: Path | BinaryIO, height: int, width: int) -> np.ndarray:
     """Decode and resize to (height, width, 3) uint8; the aspect ratio is not kept, as in the paper's field."""
-    image = open_rgb(path)
+    image = open_rgb(file)
     if image.size != (width, height):
         image = image.resize((width, height), Image.Resampling.BILINEAR)
     return np.asarray(image)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedData, TrainingDomain
+from unihssl.data.cache import cache_folder
 from unihssl.data.draws import seed_for
 from unihssl.data.home import settle
 from unihssl.data.readers import Label
@@ -94,9 +95,10 @@ def _refuse_shared_files(*domains: Domain) -> None:
         if isinstance(domain.items, np.ndarray):
             continue
         for item, name in zip(domain.items, domain.names, strict=True):
-            if item.resolve() in seen:
+            full = item.resolve()
+            if full in seen:
                 raise UserError(f"{domain.name}: {name} is given twice; its test images would train")
-            seen.add(item.resolve())
+            seen.add(full)
 
 
 def vector_size(domain: Domain) -> int:
@@ -114,9 +116,10 @@ def load_pair(
 ) -> DomainPair:
     """Decode both domains once and split each; `progress(name)` gives the function told of (done, total)."""
     size = (0, 0) if vector_size(source) else stored_size((source, target), settings.image_size, model_side)
+    cache = cache_folder(settings.cache)
 
     def load(domain: Domain, role: str) -> Part:
-        readable, store = fill_store(domain, size, progress(f"decoding {role}"))
+        readable, store = fill_store(domain, size, progress(f"decoding {role}"), cache)
         stratified = settings.split == "stratified"
         return Part(readable, store, split_domain(readable, settings.test_fraction, settings.seed, stratified))
 

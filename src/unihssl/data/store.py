@@ -1,24 +1,22 @@
 """Every image decoded once into one uint8 array (feature vectors: one float32 array)."""
 
-import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 from torch import Tensor
 
-from unihssl.data.images import UNREADABLE, load_square, upright_size
+from unihssl.data.cache import Cache
+from unihssl.data.decode import Progress, array_key, decode_in_memory
+from unihssl.data.images import UNREADABLE, upright_size
 from unihssl.data.readers import some
 from unihssl.data.sources import Domain
 from unihssl.errors import UserError
 
 SMALL = 64  # images up to this side are kept at their own size, if all share one
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -26,6 +24,7 @@ class Store:
     """All samples of a domain: images (N, H, W, 3) uint8, or vectors (N, D) float32."""
 
     samples: Tensor
+    key: str = ""  # changes when the samples do
     on_disk: bool = False  # a memory map rather than memory of our own
 
     def __len__(self) -> int:
@@ -35,33 +34,27 @@ class Store:
         return self.samples[rows]
 
 
-def fill_store(domain: Domain, size: tuple[int, int], progress: Progress | None = None) -> tuple[Domain, Store]:
-    """Decode a domain. Unreadable images are left out, counted and named in the returned domain's notes."""
+def fill_store(
+    domain: Domain, size: tuple[int, int], progress: Progress | None = None, cache: Path | None = None
+) -> tuple[Domain, Store]:
+    """Decode a domain, or find it decoded in the cache folder if one is given.
+
+    Unreadable images are left out, counted and named in the returned domain's notes.
+    """
     if isinstance(domain.items, np.ndarray):
-        return domain, Store(torch.from_numpy(_from_array(domain.items, size)))
-    height, width = size
-    pixels = np.empty((len(domain), height, width, 3), dtype=np.uint8)
-
-    def decode(row: int) -> str | None:
+        samples = _from_array(domain.items, size)
+        return domain, Store(torch.from_numpy(samples), array_key(samples))
+    files, decoded = domain.items, None
+    if cache:
         try:
-            pixels[row] = load_square(domain.items[row], height, width)
-        except UNREADABLE as error:
-            return f"{domain.names[row]}: {_reason(domain.items[row], error)}"
-        return None
-
-    problems: list[str] = []
-    readable = np.ones(len(domain), dtype=bool)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # Pillow lets go of the interpreter while it decodes
-        for row, problem in enumerate(pool.map(decode, range(len(domain)))):
-            if problem:
-                problems.append(problem)
-                readable[row] = False
-            if progress:
-                progress(row + 1, len(domain))
-    if problems:
-        domain = _without_unreadable(domain, readable, problems)
-        pixels = pixels[readable]
-    return domain, Store(torch.from_numpy(pixels))
+            decoded = Cache(cache).decoded(files, size, progress)
+        except OSError as error:
+            said = f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error}"
+            domain = replace(domain, notes=(*domain.notes, f"{said} (choose a folder with --set cache=DIR, or none)"))
+    decoded = decoded or decode_in_memory(files, size, progress)
+    if decoded.unreadable:
+        domain = _without_unreadable(domain, decoded.unreadable)
+    return domain, Store(torch.from_numpy(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap))
 
 
 def stored_size(domains: Iterable[Domain], side: int, model_side: int | None) -> tuple[int, int]:
@@ -100,13 +93,10 @@ def _header_size(path: Path) -> tuple[int, int] | None:
         return None  # fill_store will name it
 
 
-def _reason(path: Path, error: BaseException) -> str:
-    if path.is_file() and path.stat().st_size == 0:
-        return "the file is empty"
-    return "not an image" if isinstance(error, UnidentifiedImageError) else str(error)
-
-
-def _without_unreadable(domain: Domain, readable: np.ndarray, problems: list[str]) -> Domain:
+def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:
+    problems = [f"{domain.names[row]}: {why}" for row, why in unreadable.items()]
+    readable = np.ones(len(domain), dtype=bool)
+    readable[list(unreadable)] = False
     said = f"{domain.name}: skipped {len(problems)} of {len(domain)} images as unreadable ({some(problems)})"
     if not readable.any():
         raise UserError(f"{said}; no readable image is left")
