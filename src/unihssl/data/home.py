@@ -24,7 +24,9 @@ def settle(stores: Sequence[Store], device: torch.device, wish: str) -> tuple[li
     if home == "gpu":
         settled = [replace(store, samples=store.samples.to(device), on_disk=False) for store in stores]
     elif home == "host":
-        settled = [replace(store, samples=store.samples.clone(), on_disk=False) for store in stores]
+        settled = [
+            replace(store, samples=store.samples.clone(), on_disk=False) if store.on_disk else store for store in stores
+        ]
     else:
         settled = list(stores)
     return settled, f"{size / 2**30:.2f} GiB of decoded samples, {PLACES[home]}"
