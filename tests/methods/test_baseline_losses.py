@@ -263,6 +263,11 @@ def test_which_way_the_adversarial_gradients_flow(kind):
         assert found[2] is None and expected[2] is None
 
 
+def counts_of(learnt: list[int], classes: int) -> Tensor:
+    """How many samples have no class yet, and how many each class has."""
+    return torch.tensor([sum(s == c for s in learnt) for c in range(-1, classes)], dtype=torch.float32)
+
+
 def thresholds_loop(learnt: list[int], classes: int, tau: float, warm_up: bool) -> list[float]:
     sigma = [sum(s == c for s in learnt) for c in range(classes)]
     if not any(sigma):
@@ -275,7 +280,7 @@ def thresholds_loop(learnt: list[int], classes: int, tau: float, warm_up: bool) 
 @some
 @given(learnt=st.lists(st.integers(-1, 4), min_size=1, max_size=40), tau=st.floats(0.1, 1), warm_up=st.booleans())
 def test_curriculum_thresholds_against_a_loop(learnt, tau, warm_up):
-    found = flexmatch.curriculum_thresholds(torch.tensor(learnt), 5, tau, warm_up)
+    found = flexmatch.curriculum_thresholds(counts_of(learnt, 5), tau, warm_up)
     close(found.double(), thresholds_loop(learnt, 5, tau, warm_up))
 
 
@@ -290,7 +295,7 @@ def test_curriculum_thresholds_against_a_loop(learnt, tau, warm_up):
     ],
 )
 def test_curriculum_thresholds_by_hand(learnt, warm_up, expected):
-    close(flexmatch.curriculum_thresholds(torch.tensor(learnt), 3, 0.95, warm_up), expected)
+    close(flexmatch.curriculum_thresholds(counts_of(learnt, 3), 0.95, warm_up), expected)
 
 
 def test_flexmatch_learns_a_sample_when_it_passes_the_fixed_threshold_and_never_forgets_it():
@@ -301,6 +306,7 @@ def test_flexmatch_learns_a_sample_when_it_passes_the_fixed_threshold_and_never_
     assert method.learnt.tolist() == [-1, 2, -1, -1, 1]
     method.observe(torch.tensor([1, 3, 4]), torch.tensor([0.5, 0.9, 0.99]), torch.tensor([0, 0, 2]))
     assert method.learnt.tolist() == [-1, 2, -1, 0, 2]
+    assert torch.equal(method.counts, counts_of(method.learnt.tolist(), len(method.counts) - 1))
 
 
 @some
@@ -313,6 +319,7 @@ def test_the_masked_loss_against_a_loop(seed, flexible):
     learnt = torch.randint(-1, 3, (8,))
     if flexible:
         method.learnt.copy_(learnt)
+        method.counts.copy_(counts_of(learnt.tolist(), 3))
     x, weak, strong = (draw(seed + i, n, 4, scale=1.5).float() for i, n in enumerate((6, 8, 8)))
     y = torch.arange(6) % 3
     taus = thresholds_loop(learnt.tolist(), 3, 0.6, True) if flexible else [0.6] * 3

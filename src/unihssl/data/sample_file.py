@@ -69,9 +69,9 @@ class SampleFile:
 def open_samples(path: Path, shape: Shape) -> np.ndarray:
     """The samples of a finished file; ValueError unless it is whole and of this shape.
 
-    Nothing is read yet. Copy-on-write: PyTorch wants an array it could write to, and the file never changes.
+    Nothing is read yet. Read-only: a mapping that could be written counts against the machine's memory in full.
     """
-    samples = npy.open_memmap(path, mode="c")
+    samples = npy.open_memmap(path, mode="r")
     size = len(_header(shape)) + math.prod(shape)
     if samples.shape != shape or samples.dtype != np.uint8 or path.stat().st_size != size:
         raise ValueError(f"{path}: not a whole file of samples of shape {shape}")

@@ -1,5 +1,6 @@
 """Every image decoded once into one uint8 array (feature vectors: one float32 array)."""
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +55,14 @@ def fill_store(
     decoded = decoded or decode_in_memory(files, size, progress)
     if decoded.unreadable:
         domain = _without_unreadable(domain, decoded.unreadable)
-    return domain, Store(torch.from_numpy(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap))
+    return domain, Store(as_tensor(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap))
+
+
+def as_tensor(samples: np.ndarray) -> Tensor:
+    """The same memory as a tensor. PyTorch warns of memory that cannot be written; nobody does."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(samples)
 
 
 def stored_size(domains: Iterable[Domain], side: int, model_side: int | None) -> tuple[int, int]:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import accuracy_score, f1_score, recall_score
 
 from unihssl.evaluation.model import Predictions
 
@@ -41,6 +40,8 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[s
 
 
 def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str) -> dict[str, Any]:
+    from sklearn.metrics import accuracy_score, f1_score, recall_score  # takes a second, which training need not wait
+
     over_classes: dict[str, Any] = {"labels": np.unique(truth), "average": "macro", "zero_division": 0}
     return {
         "n": len(truth),

@@ -24,28 +24,32 @@ class FlexMatch(FixMatch):
     Params = FlexMatchParams
     params: FlexMatchParams
     learnt: Tensor
+    counts: Tensor
 
     def __init__(self, make_encoder: MakeEncoder, params: FlexMatchParams, task: Task, settings: Settings) -> None:
         super().__init__(make_encoder, params, task, settings)
         self.register_buffer("learnt", torch.full((task.num_unlabeled,), -1))
+        # How many samples each class has, those without one first: counting anew would cost more with every sample.
+        self.register_buffer("counts", torch.zeros(task.num_classes + 1))
+        self.counts[0] = task.num_unlabeled
 
     def thresholds(self) -> Tensor:
-        return curriculum_thresholds(
-            self.learnt, self.task.num_classes, self.params.threshold, self.params.threshold_warm_up
-        )
+        return curriculum_thresholds(self.counts, self.params.threshold, self.params.threshold_warm_up)
 
     def observe(self, rows: Tensor, confidence: Tensor, target: Tensor) -> None:
         rows, confidence, target = map(self.peers.gather, (rows, confidence, target))
-        self.learnt[rows] = torch.where(confidence >= self.params.threshold, target, self.learnt[rows])
+        before = self.learnt[rows]
+        now = torch.where(confidence >= self.params.threshold, target, before)
+        self.learnt[rows] = now
+        one = torch.ones_like(confidence, dtype=self.counts.dtype)
+        self.counts.scatter_add_(0, before + 1, -one).scatter_add_(0, now + 1, one)
 
 
-def curriculum_thresholds(learnt: Tensor, num_classes: int, threshold: float, warm_up: bool) -> Tensor:
+def curriculum_thresholds(counts: Tensor, threshold: float, warm_up: bool) -> Tensor:
     """Eqs. 5-11: the share of samples each class has won, mapped convexly to a threshold (C,).
 
-    `learnt` is each unlabeled sample's class once it was confident, -1 before.
+    `counts` (1 + C) says how many unlabeled samples were never confident yet, and how many each class has won.
     """
-    counts = torch.zeros(num_classes + 1, device=learnt.device)
-    counts = counts.scatter_add(0, learnt + 1, torch.ones_like(learnt, dtype=counts.dtype))
     unlearnt, won = counts[0], counts[1:]
     most = torch.maximum(won.max(), unlearnt) if warm_up else won.max()
     share = won / most.clamp(min=1)

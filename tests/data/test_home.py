@@ -1,0 +1,117 @@
+"""Where samples live: the nearest place with room, or the one asked for; and the same samples wherever it is."""
+
+import numpy as np
+import pytest
+import torch
+
+from unihssl import UserError
+from unihssl.data import home
+from unihssl.data.batches import PairedData, TrainingDomain
+from unihssl.data.sample_file import SampleFile, open_samples
+from unihssl.data.store import Store, as_tensor
+from unihssl.data.views import Views
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
+GIB = 2**30
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """A machine with 80 GiB free on its GPU and 100 GiB free in its memory."""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80 * GIB, 141 * GIB))
+    monkeypatch.setattr(home, "free_memory", lambda: 100 * GIB)
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "on_disk", "expected"),
+    [
+        (1, CUDA, True, "gpu"),
+        (40, CUDA, False, "gpu"),
+        (41, CUDA, True, "host"),
+        (50, CUDA, True, "host"),
+        (51, CUDA, True, "disk"),
+        (51, CUDA, False, "host"),  # an array in memory is there already
+        (1, CPU, True, "host"),
+        (51, CPU, True, "disk"),
+        (51, CPU, False, "host"),
+    ],
+)
+def test_auto_is_the_nearest_place_with_room(machine, size, device, on_disk, expected):
+    assert home.choose_home(size * GIB, device, "auto", on_disk=on_disk) == expected
+
+
+@pytest.mark.parametrize("wish", ["gpu", "host", "disk"])
+def test_a_wish_is_kept(machine, wish):
+    assert home.choose_home(60 * GIB, CUDA, wish, on_disk=True) == wish
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "wish", "on_disk", "said"),
+    [
+        (1, CPU, "gpu", True, "home=gpu, but this run is on the CPU"),
+        (90, CUDA, "gpu", True, "90.0 GiB of decoded samples do not fit the GPU's 80.0 GiB of free memory"),
+        (1, CPU, "disk", False, "not on the disk in decoded form"),
+    ],
+)
+def test_a_wish_that_cannot_be_kept_is_an_error(machine, size, device, wish, on_disk, said):
+    with pytest.raises(UserError, match=said):
+        home.choose_home(size * GIB, device, wish, on_disk=on_disk)
+
+
+def test_free_memory_is_positive_and_real():
+    assert 2**20 < home.free_memory() < 2**50
+
+
+def test_a_containers_limit_counts(monkeypatch):
+    limits = {
+        "memory.max": "4294967296\n",
+        "memory.current": "3221225472\n",
+        "memory.stat": "anon 1\ninactive_file 1073741824\n",
+    }
+    read = home.Path.read_text
+    monkeypatch.setattr(home.Path, "read_text", lambda path, *a, **k: limits.get(path.name) or read(path, *a, **k))
+    assert home.free_memory() == 2 * GIB  # what is only cached can be taken back
+
+
+@pytest.fixture
+def mapped(tmp_path) -> Store:
+    samples = np.random.default_rng(0).integers(0, 256, (40, 16, 16, 3), dtype=np.uint8)
+    with SampleFile(tmp_path / "samples.npy", samples.shape) as file:
+        for row, sample in enumerate(samples):
+            file.put(row, sample)
+        file.finish(without=())
+    return Store(as_tensor(open_samples(tmp_path / "samples.npy", samples.shape)), "key", on_disk=True)
+
+
+def test_samples_are_the_same_in_every_home(mapped):
+    for wish, on_disk in (("host", False), ("disk", True)):
+        (settled,), said = home.settle([mapped], CPU, wish)
+        assert torch.equal(settled.samples, mapped.samples)
+        assert (settled.key, settled.on_disk) == ("key", on_disk)
+        assert ("memory-mapped" in said) == on_disk
+
+
+@needs_gpu
+@pytest.mark.parametrize("wish", ["gpu", "host", "disk"])
+def test_batches_on_a_gpu_are_the_same_from_every_home(mapped, wish):
+    def batches(device, wish):
+        (store,), _ = home.settle([mapped], device, wish)
+        views = Views(None, (0.0,) * 3, (1.0,) * 3)
+        labels = torch.arange(40) % 3
+        domains = [
+            TrainingDomain(store, np.arange(3, 40), views, 8, seed, None if seed else labels, device=device)
+            for seed in (0, 1)
+        ]
+        data = PairedData(*domains, 0)
+        seen = []
+        for stage, step in [(0, 0), (0, 1), (0, 2), (0, 3), (0, 4), (0, 5), (1, 0), (1, 7), (1, 8)]:
+            data.load(stage, step, 0.0)
+            batch = data.batch()
+            seen += [batch.labeled.images.cpu().clone(), batch.labeled.y.cpu().clone()]
+            if stage:
+                seen += [batch.unlabeled.images.cpu().clone(), batch.unlabeled.rows.cpu().clone()]
+        return seen
+
+    for here, there in zip(batches(CUDA, wish), batches(CPU, "host"), strict=True):
+        assert torch.equal(here, there)

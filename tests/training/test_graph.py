@@ -1,0 +1,158 @@
+"""On a GPU: steps replayed as CUDA graphs are the steps themselves, and nothing in them waits for the host."""
+
+import json
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+import unihssl
+from conftest import colour_images
+from unihssl import methods
+from unihssl.config import Settings, knob_fields
+from unihssl.data.batches import PairedBatch
+from unihssl.methods.base import Losses
+from unihssl.methods.supervised import Supervised
+from unihssl.training import step as step_module
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+LABELED, UNLABELED = colour_images(12, 0, seed=0), colour_images(16, 60, seed=1)
+KNOBS = {
+    "backbone": "small_cnn",
+    "batch_size": 8,
+    "tensorboard": False,
+    "epochs": 4,
+    "pretrain_epochs": 4,
+    "sup_epochs": 3,
+    "router_epochs": 3,
+    "precision": "fp32",
+    "log_every": 7,
+    "device": "cuda",
+}
+
+
+def train(method, out, **knobs):
+    known = knob_fields(Settings, methods.get(method).Params)
+    mine = {name: value for name, value in (KNOBS | knobs).items() if name in known}
+    model = unihssl.fit(LABELED, UNLABELED, out, method=method, **mine)
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return model.network.state_dict(), [{k: v for k, v in r.items() if k != "images_per_second"} for r in rows]
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """How many graphs were captured."""
+    captured = []
+    real = step_module.Step._captured
+    monkeypatch.setattr(step_module.Step, "_captured", lambda self: captured.append(1) or real(self))
+    return captured
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_replayed_steps_are_the_steps_themselves(method, tmp_path, replays, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    plain, rows = train(method, tmp_path / "plain", graph="off")
+    assert not replays
+    replayed, replayed_rows = train(method, tmp_path / "replayed")
+    assert len(replays) == len({row["stage"] for row in rows})
+    for name, value in plain.items():
+        torch.testing.assert_close(replayed[name], value, rtol=1e-3, atol=1e-4, msg=name)
+    assert len(rows) == len(replayed_rows)
+    for one, other in zip(rows, replayed_rows, strict=True):
+        assert one == pytest.approx(other, rel=1e-3, abs=1e-3)
+
+
+OPTIONS = [
+    {"mixup_schedule": "mixmatch"},
+    {"mixup_schedule": "simple", "mixup_draw": "batch"},
+    {"prototypes": "batch"},
+    {"prototypes": "epoch", "pseudo_refresh": "epoch"},
+    {"first_half": "fold", "pseudo_kind": "hard", "pseudo_mean": "kept"},
+    {"batch_norm": "separate", "bottleneck": 16, "mixup_gate": True},
+    {"weak_view": "resized_crop", "precision": "bf16"},
+    {"weak_view": "translate", "unlabeled_batch": 4},
+]
+
+
+@pytest.mark.parametrize("knobs", OPTIONS, ids=str)
+def test_options_of_the_method_can_be_captured(knobs, tmp_path, replays):
+    _, rows = train("unihssl", tmp_path / "run", **knobs)
+    assert len(replays) == 2
+    assert all(value == value for row in rows for value in row.values())
+
+
+@pytest.mark.parametrize("view", ["randaugment", "randaugment_cutout", "randaugment_imagenet", "moco"])
+def test_strong_views_can_be_captured(view, tmp_path, replays):
+    train("fixmatch", tmp_path / "run", strong_view=view, ema=0.9)
+    assert len(replays) == 1
+
+
+def test_prototypes_over_all_data_run_as_they_are(tmp_path, replays):
+    train("unihssl", tmp_path / "run", prototypes="full")
+    assert len(replays) == 1  # pre-training
+
+
+@pytest.mark.parametrize("home", ["gpu", "host"])
+def test_a_killed_run_goes_on_under_graphs(home, tmp_path, monkeypatch):
+    whole, _ = train("unihssl", tmp_path / "whole", home=home)
+    real, calls = step_module.Step.__call__, []
+
+    def stop(self):
+        calls.append(1)
+        if len(calls) == 23:
+            raise KeyboardInterrupt
+        real(self)
+
+    monkeypatch.setattr(step_module.Step, "__call__", stop)
+    with pytest.raises(KeyboardInterrupt):
+        train("unihssl", tmp_path / "run", home=home, checkpoint_seconds=0)
+    known = knob_fields(Settings, methods.get("unihssl").Params)
+    mine = {name: value for name, value in KNOBS.items() if name in known} | {"home": home, "checkpoint_seconds": 0}
+    resumed = unihssl.fit(LABELED, UNLABELED, tmp_path / "run", resume=True, **mine).network.state_dict()
+    for name, value in whole.items():
+        torch.testing.assert_close(resumed[name], value, rtol=1e-3, atol=1e-4, msg=name)
+
+
+@dataclass(frozen=True)
+class WaitingParams:
+    pass
+
+
+def test_a_method_that_waits_for_the_gpu_runs_as_it_is(tmp_path, replays, monkeypatch):
+    class Waiting(Supervised):
+        name = "waiting"
+        Params = WaitingParams
+
+        def step(self, batch: PairedBatch) -> Losses:
+            losses = super().step(batch)
+            assert losses.total().item() >= 0
+            return losses
+
+    monkeypatch.setattr(methods, "available", lambda: {"waiting": Waiting, "supervised": Supervised})
+    monkeypatch.setattr(methods, "get", lambda name: {"waiting": Waiting, "supervised": Supervised}[name])
+    train("waiting", tmp_path / "run")
+    assert not replays
+
+
+@pytest.mark.parametrize("method", methods.available())
+def test_no_step_waits_for_the_gpu(method, tmp_path, monkeypatch):
+    """The loop itself, loading and scheduling included, between two reports."""
+    from unihssl.training.loop import Trainer
+
+    real, seen = Trainer._step, []
+
+    def watched(self, index, step):
+        per_epoch = self.epoch_steps[index]
+        quiet = step > 6 and step % per_epoch
+        torch.cuda.set_sync_debug_mode("error" if quiet else "default")
+        try:
+            real(self, index, step)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+        seen.append(quiet)
+
+    monkeypatch.setattr(Trainer, "_step", watched)
+    train(method, tmp_path / "plain", graph="off")
+    train(method, tmp_path / "replayed")
+    assert sum(map(bool, seen)) > 10
