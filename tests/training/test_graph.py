@@ -95,6 +95,7 @@ def test_prototypes_over_all_data_run_as_they_are(tmp_path, replays):
 
 @pytest.mark.parametrize("home", ["gpu", "host"])
 def test_a_killed_run_goes_on_under_graphs(home, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     whole, _ = train("unihssl", tmp_path / "whole", home=home)
     real, calls = step_module.Step.__call__, []
 

@@ -120,7 +120,8 @@ class TrainingDomain:
         if order is None:
             shuffle = torch.Generator().manual_seed(seed_for("shuffle", self.seed, stage, passes))
             on_host = torch.randperm(len(self), generator=shuffle)
-            order = on_host, on_host.to(self.device)
+            pinned = on_host.pin_memory() if self.device.type == "cuda" else on_host  # else the copy would wait
+            order = on_host, pinned.to(self.device, non_blocking=True)
             self._orders = dict([*self._orders.items()][-1:]) | {(stage, passes): order}
         first = position * self.batch
         rank, processes = self.shard

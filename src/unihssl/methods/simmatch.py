@@ -84,7 +84,8 @@ class SimMatch(Method):
         """The teacher follows; the bank takes this step's keys, which the backward pass must not see change."""
         self.teacher.update(nn.ModuleList([self.network, self.projector]))
         rows, keys, labels = map(self.peers.gather, self._seen)
-        self.bank[rows], self.bank_labels[rows], self.filled[rows] = keys, labels, True
+        self.bank[rows], self.bank_labels[rows] = keys, labels
+        self.filled.index_fill_(0, rows, True)  # filled[rows] = True would make the GPU wait
 
     def _embed(
         self, network: nn.Module, projector: nn.Module, parts: list[Tensor]

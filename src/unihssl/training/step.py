@@ -69,7 +69,7 @@ class Step:
                 self._run()
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        self.waits = any("synchronizing" in str(warning.message) for warning in seen)
+        self.waits = any("called a synchronizing" in str(warning.message) for warning in seen)
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
