@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import captured, milliseconds, random_images, report
+from usual_recipe import make_jpeg_domain, usual_recipe
 
 from unihssl import methods
 from unihssl.api import resolve, train
@@ -32,6 +33,7 @@ from unihssl.training.display import Display
 from unihssl.training.log import read_metrics
 from unihssl.training.setup import make_fabric, make_optimizer
 
+Sources = tuple[Any, Any]
 MAIN = {"unihssl": "adapt", "biadapt": "adapt", "supervised": "supervised"}  # else the first stage
 
 
@@ -40,17 +42,24 @@ def knobs_for(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
     return given | {"image_size": arguments.side, "tensorboard": False, "precision": arguments.precision}
 
 
-def loop_speed(method: str, arguments: argparse.Namespace, **knobs: Any) -> tuple[float, float]:
-    """Milliseconds for a step of the main stage, and samples fetched a step, by the run's own log."""
+def synthetic(arguments: argparse.Namespace) -> Sources:
     x, u = (random_images(arguments.images, arguments.side, seed) for seed in (1, 2))
     labels = np.arange(arguments.images) % arguments.classes
+    return (x, labels), (u, labels)
+
+
+def loop_speed(
+    method: str, arguments: argparse.Namespace, sources: Sources | None = None, **knobs: Any
+) -> tuple[float, float]:
+    """Milliseconds for a step of the main stage, and samples fetched a step, by the run's own log."""
+    labeled, unlabeled = sources or synthetic(arguments)
     stage = MAIN.get(method, method.removesuffix("+sup"))
     extra = {"max_steps": arguments.steps, "log_every": 50, "pretrain_epochs": 1, "test_fraction": 0.01}
     known = {**knobs_for(method, arguments), **extra, **knobs}
     kinds = {name for name, _ in [*vars(resolve({"method": method})[1]).items()]}
     known = {name: value for name, value in known.items() if name != "pretrain_epochs" or name in kinds}
     with tempfile.TemporaryDirectory() as folder, Display(quiet=True) as display:
-        train(Path(folder) / "run", (x, labels), (u, labels), known, resume=False, display=display)
+        train(Path(folder) / "run", labeled, unlabeled, known, resume=False, display=display)
         rows = [row for row in read_metrics(Path(folder) / "run") if row["stage"] == stage]
     samples = (1 if method == "supervised" else 2) * arguments.batch
     steady = [(now["step"] - before["step"], now) for before, now in itertools.pairwise(rows) if before["step"] >= 100]
@@ -165,6 +174,27 @@ def packed(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
     return {"runs at once": count, "samples/s together": sum(speeds), "slowest": min(speeds), "fastest": max(speeds)}
 
 
+def against_the_usual(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """The same JPEG folders, network and batch: the loop people usually write, and ours."""
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch:
+        per_class = arguments.images // arguments.classes
+        folders = [
+            make_jpeg_domain(Path(scratch) / name, arguments.classes, per_class, 400, seed)
+            for seed, name in enumerate(("labeled", "unlabeled"))
+        ]
+        device = make_fabric(resolve({})[0]).device
+        for workers in (4, 8):
+            network = EncoderFactory(arguments.backbone, "none")()[0]
+            speed = usual_recipe(*folders, network, arguments.classes, 80, 20, workers, device)
+            rows.append({"loop": f"usual, {workers} workers a domain", "samples/s": speed.fetched_per_second})
+        ms, samples = loop_speed("unihssl", arguments, (folders[0], folders[1]), cache=f"{scratch}/cache")
+        rows.append({"loop": "ours", "samples/s": 1e3 * samples / ms})
+    for row in rows:
+        row["ours against it"] = rows[-1]["samples/s"] / row["samples/s"]
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--backbone", default="resnet50")
@@ -176,6 +206,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300, help="of each stage of our loop")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--pack", default="", help="how many runs to put on one card at once, such as 1,2,3")
+    parser.add_argument("--usual", action="store_true", help="compare with the usual recipe on JPEG folders")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     arguments = parser.parse_args()
     names = list(methods.available()) if arguments.methods == "all" else [n for n in arguments.methods.split(",") if n]
@@ -185,6 +216,8 @@ def main() -> None:
         print(json.dumps(rows[-1]), flush=True)
     if rows:
         report(f"throughput {arguments.backbone}", rows, arguments.json)
+    if arguments.usual:
+        report(f"against the usual recipe, {arguments.backbone}", against_the_usual(arguments), arguments.json)
     together = [packed(int(count), arguments) for count in arguments.pack.split(",") if count]
     if together:
         report(f"packed {arguments.backbone}", together, arguments.json)
