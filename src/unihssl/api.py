@@ -204,9 +204,13 @@ def _held_out(record: dict[str, Any], role: str, model: Model, settings: Setting
 
 def _decoding(display: Display) -> Callable[[str], Callable[[int, int], None]]:
     def start(name: str) -> Callable[[int, int], None]:
+        begun = False
+
         def told(done: int, total: int) -> None:
-            if done == 1:
+            nonlocal begun
+            if not begun:
                 display.start(name, total)
+                begun = True
             display.step(done)
 
         return told
