@@ -43,8 +43,8 @@ def list_(json: bool = JSON) -> None:
     if json:
         typer.echo(json_format.dumps(rows))
         return
-    where = Column("licence, source", overflow="fold")
-    table = Table("name", "domains", "classes", "images", "pairs of the paper", where, show_lines=True)
+    name, where = Column("name", no_wrap=True), Column("licence, source", overflow="fold")
+    table = Table(name, "domains", "classes", "images", "pairs of the paper", where, show_lines=True)
     for line in rows:
         domains = "\n".join(f"{n} ({x['short']}) {x['images']:,}" for n, x in line["domains"].items())
         pairs = " ".join(line["pairs"]) or "-"

@@ -33,7 +33,7 @@ def check(
     dataset: Dataset, root: Path, domains: Sequence[CatalogDomain] = (), told: Told = quiet
 ) -> tuple[DomainCheck, ...]:
     """Look for these domains (all, unless some are named) under the root, unpacking archives where one is missing."""
-    root = root.absolute()  # the cache knows files by their paths
+    root = root.absolute()  # what is found must outlive a change of folder
     root, only = (root.parent, root) if root.is_file() else (root, None)
     wanted = domains or dataset.domains
     found = {d.name: dataset.find(dataset, d, root) for d in wanted}

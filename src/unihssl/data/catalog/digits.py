@@ -63,13 +63,11 @@ def _read_libsvm(path: Path) -> Arrays:
     images, labels = [], []
     with bz2.open(path, "rt", encoding="ascii") as file:
         for line in file:
-            label, *pairs = line.split()
+            numbers = np.fromstring(line.replace(":", " "), sep=" ")
             image = np.zeros(SIDE * SIDE)
-            for pair in pairs:
-                place, _, value = pair.partition(":")
-                image[int(place) - 1] = float(value)
+            image[numbers[1::2].astype(np.int64) - 1] = numbers[2::2]
             images.append(image)
-            labels.append(int(float(label)) - 1)
+            labels.append(int(numbers[0]) - 1)
     return np.stack(images), np.array(labels)
 
 
