@@ -142,6 +142,16 @@ def test_a_full_disk(tmp_path, monkeypatch):
         unpack(make_zip(tmp_path / "x.zip", GOOD))
 
 
+def test_an_archive_that_only_has_the_name(tmp_path):
+    """`train.tar` is what VisDA's is called, and many another."""
+    visda = catalog.get("visda")
+    make_tar(tmp_path / "train.tar", {"train/cat/1.jpg": b"", "train/dog/1.jpg": b""})
+    assert [result.found for result in check(visda, tmp_path)] == [None, None]
+    assert tree(tmp_path) == ["train.tar"]
+    with pytest.raises(UserError, match=r"train.tar: not unpacked, as it holds nothing named like VisDA-2017"):
+        check(visda, tmp_path / "train.tar")
+
+
 def test_neither_folder_nor_archive(tmp_path):
     (tmp_path / "notes.txt").write_text("no archive")
     with pytest.raises(UserError, match=r"notes.txt: is neither a folder nor an archive"):

@@ -131,6 +131,7 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
 
     A download that was broken off goes on where it was.
     """
+    from unihssl.data.catalog.archives import stem
     from unihssl.data.catalog.check import how_to_get
     from unihssl.data.catalog.download import fetch
     from unihssl.errors import UserError
@@ -144,6 +145,10 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     typer.echo(f"{dataset.title}: licence: {dataset.licence}; see {dataset.source}", err=True)
     with progress(quiet=json) as start:
         for remote in dataset.downloads:
+            folder = root / (stem(Path(remote.file)) or remote.file)
+            if folder.is_dir():
+                typer.echo(f"{folder}: {remote.file} was unpacked before; delete the folder to fetch it anew", err=True)
+                continue
             path = fetch(remote, root, start(f"fetching {remote.file}"))
             typer.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)
     check(name, root, "", json)

@@ -1,13 +1,12 @@
 """Unpacking a downloaded archive beside itself: nothing outside its folder, nothing half done."""
 
 import fcntl
-import os
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -22,6 +21,7 @@ SMALL_ENOUGH, MOST_GROWTH = 2**30, 20  # images hardly compress: what grows more
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 Progress = Callable[[int, int], None]
+Fits = Callable[[Sequence[tuple[str, ...]]], bool]  # whether files of these paths are what is looked for
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,18 @@ def stem(path: Path) -> str:
     return next((path.name[: -len(end)] for end in ENDINGS if path.name.lower().endswith(end)), "")
 
 
-def unpack(archive: Path, progress: Progress | None = None) -> Path:
-    """Unpack into a hidden sibling, which takes its name when it is whole. Returns the folder.
+def unpack(archive: Path, progress: Progress | None = None, fits: Fits | None = None) -> Path | None:
+    """Unpack into a hidden sibling, which takes its name when it is whole. Returns the folder; None if it does not fit.
 
     An archive of one folder becomes that folder; any other gets one of its own name.
     All entries are looked at before the first is written: only plain files and folders inside, of a sane size.
     """
     with _held(archive), _opened(archive) as listing:
-        entries = list(listing)
+        entries = _sane(archive, listing)
         if not entries:
             raise UserError(f"{archive}: the archive holds no files")
-        _check_size(archive, entries)
+        if fits and not fits([entry.parts for entry in entries]):
+            return None
         tops = {entry.parts[0] for entry in entries}
         one_folder = len(tops) == 1 and all(len(entry.parts) > 1 for entry in entries)
         folder = archive.parent / (tops.pop() if one_folder else stem(archive))
@@ -84,12 +85,12 @@ def _held(archive: Path) -> Iterator[None]:
 @contextmanager
 def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
     try:
-        if zipfile.is_zipfile(archive):
+        if archive.name.lower().endswith(".zip"):
             with zipfile.ZipFile(archive) as opened:
-                yield iter(list(_zip_entries(archive, opened)))
+                yield _zip_entries(archive, opened)
         else:
             with tarfile.open(archive) as tar:
-                yield iter(list(_tar_entries(archive, tar)))
+                yield _tar_entries(archive, tar)
     except DAMAGED as error:
         raise _damaged(archive, error) from None
     except OSError as error:  # gzip's word for a wrong checksum
@@ -143,16 +144,21 @@ def _refused(archive: Path, name: str, why: str) -> UserError:
     )
 
 
-def _check_size(archive: Path, entries: list[Entry]) -> None:
-    size, packed = sum(entry.size for entry in entries), archive.stat().st_size
-    if len(entries) > MOST_ENTRIES or size > max(SMALL_ENOUGH, MOST_GROWTH * packed):
-        raise UserError(
-            f"{archive}: not unpacked: {packed:,} bytes would become {len(entries):,} files of {size:,} bytes; images "
-            "do not compress like that. If you trust it, unpack it yourself and give the folder"
-        )
+def _sane(archive: Path, listing: Iterator[Entry]) -> list[Entry]:
+    """The entries, unless they would grow beyond reason, which is noticed on the way, or beyond the disk."""
+    packed, size, entries = archive.stat().st_size, 0, []
+    for entry in listing:
+        entries.append(entry)
+        size += entry.size
+        if len(entries) > MOST_ENTRIES or size > max(SMALL_ENOUGH, MOST_GROWTH * packed):
+            raise UserError(
+                f"{archive}: not unpacked: {packed:,} bytes would become {len(entries):,} files of {size:,} bytes, or "
+                "more; images do not compress like that. If you trust it, unpack it yourself and give the folder"
+            )
     free = shutil.disk_usage(archive.parent).free
     if size > free:
         raise UserError(f"{archive}: unpacking needs {size:,} bytes, and {free:,} are free in {archive.parent}")
+    return entries
 
 
 def _write(entries: list[Entry], folder: Path, progress: Progress | None) -> None:
@@ -171,4 +177,3 @@ def _write(entries: list[Entry], folder: Path, progress: Progress | None) -> Non
                 raise EOFError(f"{path.name} ends early")
         if progress:
             progress(number, len(entries))
-    os.sync()

@@ -5,12 +5,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
 from unihssl.data.catalog.archives import Progress, stem, unpack
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, plain
-from unihssl.data.catalog.folders import levels
+from unihssl.data.catalog.folders import file_names, levels
 from unihssl.errors import UserError
 
 Told = Callable[[str], Progress | None]  # what is going on; gives what is told of its progress
@@ -38,8 +39,12 @@ def check(
     wanted = domains or dataset.domains
     found = {d.name: dataset.find(dataset, d, root) for d in wanted}
     if any(_lacking(f) for f in found.values()):
-        unpacked = [unpack(path, told(f"unpacking {path}")) for path in _archives(dataset, root, only)]
-        if unpacked:
+        unpacked = [
+            unpack(path, told(f"unpacking {path}"), partial(_fits, dataset)) for path in _archives(dataset, root, only)
+        ]
+        if only and not any(unpacked):
+            raise UserError(f"{only}: not unpacked, as it holds nothing named like {dataset.title}")
+        if any(unpacked):
             found = {d.name: dataset.find(dataset, d, root) for d in wanted}
     return tuple(DomainCheck(d, found[d.name], tuple(problems(dataset, d, found[d.name]))) for d in wanted)
 
@@ -59,7 +64,16 @@ def _archives(dataset: Dataset, root: Path, only: Path | None) -> list[Path]:
 
 def _all_archives(root: Path) -> list[Path]:
     folders = [folder for level in islice(levels(root), 2) for folder in level]
-    return [path for folder in folders for path in sorted(folder.iterdir()) if stem(path) and path.is_file()]
+    paths = [folder / name for folder in folders for name in file_names(folder)]
+    return [path for path in paths if stem(path) and path.is_file()]
+
+
+def _fits(dataset: Dataset, files: Sequence[tuple[str, ...]]) -> bool:
+    """Whether an archive, perhaps named by chance as the data set's (`train.tar`), holds its classes or its files."""
+    if dataset.file_prefix:
+        return any(parts[-1].startswith(dataset.file_prefix) for parts in files)
+    folders = {part for parts in files for part in parts[:-1]}
+    return len({dataset.class_of(folder) for folder in folders} - {None}) > 1
 
 
 def _hinted(dataset: Dataset, archive: Path) -> bool:
@@ -81,15 +95,15 @@ def problems(dataset: Dataset, domain: CatalogDomain, found: Found | None) -> li
     for name in dataset.classes:
         expected, here = (domain.counts or {}).get(name), counts[name]
         if expected is None and here == 0:
-            said.append(f"{domain.name}/{name}: expected {dataset.unit}, found none")
+            said.append(f"{domain.name}/{name}: expected images, found none")
         elif expected is not None and here != expected:
-            said.append(f"{domain.name}/{name}: expected {expected} {dataset.unit}, found {here or 'none'}")
+            said.append(f"{domain.name}/{name}: expected {expected} images, found {here or 'none'}")
     if domain.counts is None and len(found.items) != domain.total:
-        said.append(f"{domain.name}: expected {domain.total} {dataset.unit} in all, found {len(found.items)}")
+        said.append(f"{domain.name}: expected {domain.total} images in all, found {len(found.items)}")
     for name, number in found.extra.items():
         near = difflib.get_close_matches(name, dataset.classes, n=1)
         hint = f"; is it {near[0]}?" if near else ""
-        said.append(f"{domain.name}/{name}: not a class of {dataset.name} ({number} {dataset.unit}){hint}")
+        said.append(f"{domain.name}/{name}: not a class of {dataset.name} ({number} images){hint}")
     return said
 
 

@@ -77,7 +77,7 @@ class Dataset:
     archive_hints: tuple[str, ...] = ()  # patterns of the plain names its archives go by
     class_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings, plain -> class
     list_order: tuple[str, ...] = ()  # classes by their number in list files, where one order is in use
-    unit: str = "images"
+    file_prefix: str = ""  # of every image's name, where there are no class folders
 
     def domain(self, name: str) -> CatalogDomain:
         """By full, short or folder name, in any case."""

@@ -30,6 +30,15 @@ def subfolders(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
+def file_names(folder: Path) -> list[str]:
+    """What lies in a folder but is none, in sorted order; nothing hidden."""
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(e.name for e in entries if not e.name.startswith(".") and not e.is_dir())
+    except OSError:
+        return []
+
+
 def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | None:
     """Class folders if there are any, else a list file; the nearer to the root, the sooner."""
     for level in levels(root):
@@ -62,8 +71,7 @@ def _read(dataset: Dataset, holder: Path) -> Found:
         else:
             start = len(str(folder)) + 1
             samples += [(f"{label}/{str(path)[start:]}", path, label) for path in images]
-    with os.scandir(holder) as entries:
-        loose = sorted(e.name for e in entries if Path(e.name).suffix.lower() in SUFFIXES and e.name[0] != ".")
+    loose = [name for name in file_names(holder) if Path(name).suffix.lower() in SUFFIXES]
     remarks = (f"{len(loose)} images lie outside any class folder ({some(loose)})",) if loose else ()
     samples.sort()
     names, paths, labels = [s[0] for s in samples], [s[1] for s in samples], [s[2] for s in samples]

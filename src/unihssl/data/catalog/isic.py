@@ -1,18 +1,17 @@
 """ISIC-2019: photographs of skin lesions; two of its sources, told by the prefix of `lesion_id`, are the domains."""
 
 import csv
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, Remote
-from unihssl.data.catalog.folders import levels
+from unihssl.data.catalog.folders import file_names, levels
 from unihssl.data.images import SUFFIXES
 from unihssl.data.readers import some
 from unihssl.errors import UserError
 
 GROUND_TRUTH, METADATA = "ISIC_2019_Training_GroundTruth.csv", "ISIC_2019_Training_Metadata.csv"
-IMAGES = "ISIC_2019_Training_Input"
+IMAGES, PREFIX = "ISIC_2019_Training_Input", "ISIC_"
 _CLASSES = ("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC")
 _URL = "https://isic-challenge-data.s3.amazonaws.com/2019/"
 
@@ -49,12 +48,10 @@ def _image_files(root: Path) -> dict[str, Path]:
     """Name without suffix -> file, from the nearest folder that holds ISIC images."""
     for level in levels(root):
         for folder in sorted(level, key=lambda f: f.name != IMAGES):
-            with os.scandir(folder) as entries:
-                names = [
-                    e.name for e in entries if e.name.startswith("ISIC_") and Path(e.name).suffix.lower() in SUFFIXES
-                ]
-            if names:
-                return {Path(name).stem: folder / name for name in names}
+            names = [name for name in file_names(folder) if name.startswith(PREFIX)]
+            images = [name for name in names if Path(name).suffix.lower() in SUFFIXES]
+            if images:
+                return {Path(name).stem: folder / name for name in images}
     return {}
 
 
@@ -94,6 +91,7 @@ DATASET = Dataset(
     archives=(f"{IMAGES}.zip", GROUND_TRUTH, METADATA),
     tree=f"{IMAGES}/ISIC_0000000.jpg\n{GROUND_TRUTH}\n{METADATA}",
     find=find_domain,
+    file_prefix=PREFIX,
     downloads=(Remote(_URL + GROUND_TRUTH), Remote(_URL + METADATA), Remote(f"{_URL}{IMAGES}.zip")),
     archive_hints=("isic2019", "isic2019traininginput*"),
 )
