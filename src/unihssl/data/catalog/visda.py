@@ -5,6 +5,7 @@ from unihssl.data.catalog.folders import find_domain
 
 _NAMES = "aeroplane bicycle bus car horse knife motorcycle person plant skateboard train truck"
 _CLASSES = tuple(_NAMES.split())
+# The synthetic counts by class were not confirmed from the archive; their sum is the published total.
 _SYNTHETIC = (14309, 7365, 16640, 12800, 9512, 14240, 17360, 12160, 10371, 11680, 16000, 9960)
 _REAL = (3646, 3475, 4690, 10401, 4691, 2075, 5796, 4000, 4549, 2281, 4236, 5548)
 
@@ -19,7 +20,7 @@ DATASET = Dataset(
     classes=_CLASSES,
     domains=(_domain("synthetic", "S", "train", _SYNTHETIC), _domain("real", "R", "validation", _REAL)),
     pairs=("S/R",),
-    licence="none stated; for research",
+    licence="the challenge's terms: non-commercial research",
     source="https://github.com/VisionLearningGroup/taskcv-2017-public",
     archives=("train.tar", "validation.tar"),
     tree="train/<class>/*.png\nvalidation/<class>/*.jpg",
