@@ -14,7 +14,7 @@ from unihssl import methods
 from unihssl.config import Settings, knob_fields, parse
 from unihssl.data.draws import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
-from unihssl.data.readers import some
+from unihssl.data.readers import is_reference, some
 from unihssl.data.sources import Domain, test_domain
 from unihssl.data.store import fill_store
 from unihssl.data.views import Views
@@ -192,7 +192,7 @@ def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:
 
 def _held_out(record: dict[str, Any], role: str, model: Model, settings: Settings) -> Domain:
     source = record["source"]
-    if not Path(source).exists():
+    if not is_reference(source) and not Path(source).exists():
         raise UserError(f"{source}: the {role} data of this run is not there; give test images with --{role}")
     domain = test_domain(source, tuple(model.classes_.tolist()), settings)
     row_of = {name: i for i, name in enumerate(domain.names)}

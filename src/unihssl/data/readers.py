@@ -1,9 +1,10 @@
-"""Reading what a user points at: a folder, a CSV file, a NumPy file or arrays. Nothing is decoded here."""
+"""Reading what a user points at: a folder, a CSV or NumPy file, arrays, a domain of the catalog. Nothing is decoded."""
 
 import csv
 import os
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ import numpy as np
 
 from unihssl.config import Settings
 from unihssl.data.images import SUFFIXES
+from unihssl.data.listed import Listed
 from unihssl.errors import UserError
 
 UNKNOWN = -1  # the label of a sample whose class nobody has told us
@@ -26,6 +28,7 @@ class Read(NamedTuple):
     names: list[str]
     labels: list[Label | None]
     groups: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
 
 
 def find_images(folder: Path) -> list[Path]:
@@ -42,6 +45,12 @@ def _is_image(file_name: str) -> bool:
 
 
 def read(source: Any, settings: Settings, role: str) -> Read:
+    if is_reference(source):
+        from unihssl.data.catalog import from_reference  # it reads folders by the functions here
+
+        source = from_reference(source)
+    if isinstance(source, Listed):
+        return _read_listed(source, settings)
     if not isinstance(source, str | Path):
         return _read_arrays(source, role)
     path = Path(source)
@@ -56,6 +65,37 @@ def read(source: Any, settings: Settings, role: str) -> Read:
     if path.suffix.lower() in (".npz", ".npy"):
         return _read_numpy(path, role)
     raise UserError(f"{path}: expected a folder, a .csv, an .npz or an .npy file")
+
+
+def is_reference(source: Any) -> bool:
+    """Whether it names a domain of the catalog: `catalog:office-31/amazon@ROOT`."""
+    return isinstance(source, str) and source.startswith("catalog:")
+
+
+def _read_listed(source: Listed, settings: Settings) -> Read:
+    notes, groups = source.notes, None
+    if settings.group_by:
+        if settings.group_by not in source.columns:
+            known = some(list(source.columns)) or "none"
+            raise UserError(f"{source.name}: cannot group_by={settings.group_by}; its columns are {known}")
+        groups = _groups(source.columns[settings.group_by])
+    else:
+        notes += tuple(_shared(source, column) for column in source.columns)
+    return Read(source.name, source.items, list(source.names), list(source.labels), groups, notes)
+
+
+def _shared(source: Listed, column: str) -> str:
+    counts = Counter(value for value in source.columns[column] if value)
+    shared = sum(n for n in counts.values() if n > 1)
+    return (
+        f"{source.name}: {shared} of {len(source)} images share their {column} with another, and the split, by image "
+        f"as in the paper, may test on what it trained on; --set group_by={column} keeps them on one side"
+    )
+
+
+def _groups(values: Sequence[str | None]) -> np.ndarray:
+    """A sample whose group is not known is a group of its own."""
+    return np.array([value or f"row {i}" for i, value in enumerate(values)])
 
 
 def _read_folder(root: Path, settings: Settings, role: str) -> Read:
@@ -103,9 +143,7 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Read:
     if gone:
         raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({some(gone)})")
     labels: list[Label | None] = [(row.get(settings.label_column) or "").strip() or None for row in rows]
-    # A sample whose group is not known is a group of its own.
-    named = [row[settings.group_by] or f"row {i}" for i, row in enumerate(rows)] if settings.group_by else []
-    groups = np.array(named) if named else None
+    groups = _groups([row[settings.group_by] for row in rows]) if settings.group_by else None
     return Read(str(path), paths, names, labels, groups)
 
 

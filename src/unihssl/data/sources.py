@@ -61,16 +61,15 @@ def labeled_domain(source: Any, settings: Settings) -> Domain:
 def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> Domain:
     """Read the domain to adapt to. Labels found there serve only to measure, never to train."""
     found = read(source, settings, "unlabeled")
-    notes: tuple[str, ...] = ()
     if settings.unlabeled_layout == "flat":
         found = found._replace(labels=[None] * len(found.labels))
     if _classes(found) and settings.unlabeled_layout == "auto" and _just_folders(source, _classes(found), classes):
         folders = some(sorted(str(c) for c in _classes(found)))
-        notes = (f"{found.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown",)
-        found = found._replace(labels=[None] * len(found.labels))
+        note = f"{found.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
+        found = found._replace(labels=[None] * len(found.labels), notes=(*found.notes, note))
     if _classes(found):
         _check_match(found, classes, settings)
-    return replace(_domain(found, classes), notes=notes)
+    return _domain(found, classes)
 
 
 def _just_folders(source: Any, found: set[Label], classes: tuple[Label, ...]) -> bool:
@@ -99,7 +98,7 @@ def _classes(found: Read) -> set[Label]:
 def _domain(found: Read, classes: tuple[Label, ...]) -> Domain:
     index = {label: i for i, label in enumerate(classes)}
     numbers = np.array([UNKNOWN if label is None else index[label] for label in found.labels], dtype=np.int64)
-    return Domain(found.name, found.items, tuple(found.names), numbers, classes, found.groups)
+    return Domain(found.name, found.items, tuple(found.names), numbers, classes, found.groups, found.notes)
 
 
 def _check_match(found: Read, classes: tuple[Label, ...], settings: Settings) -> None:

@@ -1,0 +1,67 @@
+"""What the `unihssl data` commands say: progress, counts, and what to do when nothing is there."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from unihssl.data.catalog.check import DomainCheck
+    from unihssl.data.catalog.dataset import Dataset
+
+
+def row(result: "DomainCheck") -> dict[str, Any]:
+    found = result.found
+    return {
+        "images": len(found.items) if found else 0,
+        "expected": result.domain.total,
+        "place": found.place if found else None,
+        "problems": list(result.problems),
+    }
+
+
+def show(dataset: "Dataset", root: Path, results: "tuple[DomainCheck, ...]") -> None:
+    """A line for each domain and each difference; where nothing is there, what should be."""
+    from unihssl.data.catalog.check import how_to_get, unknown_archives
+    from unihssl.data.catalog.dataset import plain
+
+    for result in results:
+        if result.found:
+            here = row(result)
+            state = "as published" if not result.problems else f"{len(result.problems)} differences"
+            name = f"{result.domain.name} ({result.domain.short})"
+            typer.echo(f"{name}: {here['images']:,} of {here['expected']:,} images, {state}: {here['place']}")
+        for problem in result.problems:
+            typer.echo(f"  {problem}")
+    if not all(result.found for result in results):
+        typer.echo(how_to_get(dataset))
+        if plain(root.resolve().name) in {plain(folder) for d in dataset.domains for folder in d.folders}:
+            typer.echo(f"{root} is named like one of the domains: pass --root {root.resolve().parent}")
+        for archive in unknown_archives(dataset, root):
+            typer.echo(f"{archive}: not taken for {dataset.title} by its name; if it is, pass --root {archive}")
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
+    """Bars in a terminal; elsewhere a line when something long begins."""
+    from unihssl.training.display import Display
+
+    with Display(quiet=quiet) as display:
+
+        def start(name: str) -> Callable[[int, int], None]:
+            begun = False
+
+            def told(done: int, total: int) -> None:
+                nonlocal begun
+                if not begun:
+                    display.start(name, total)
+                    if not display.console.is_terminal:
+                        display.note(f"{name} ...")
+                begun = True
+                display.step(done)
+
+            return told
+
+        yield start

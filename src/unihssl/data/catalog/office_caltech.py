@@ -1,0 +1,34 @@
+"""Office-Caltech-10 (Gong et al., 2012): the ten classes that Office-31 and Caltech-256 share."""
+
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+from unihssl.data.catalog.folders import find_domain
+
+_NAMES = "backpack bike calculator headphones keyboard laptop monitor mouse mug projector"
+_CLASSES = tuple(_NAMES.split())
+
+
+def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
+    folders = (name, "caltech") if name == "caltech10" else (name,)
+    return CatalogDomain(name, short, sum(counts), dict(zip(_CLASSES, counts, strict=True)), folders)
+
+
+DATASET = Dataset(
+    name="office-caltech-10",
+    title="Office-Caltech-10",
+    classes=_CLASSES,
+    domains=(
+        _domain("amazon", "A", 92, 82, 94, 99, 100, 100, 99, 100, 94, 98),
+        _domain("caltech10", "C", 151, 110, 100, 138, 85, 128, 133, 94, 87, 97),
+        _domain("dslr", "D", 12, 21, 12, 13, 10, 24, 22, 12, 8, 23),
+        _domain("webcam", "W", 29, 21, 31, 27, 27, 30, 43, 30, 27, 30),
+    ),
+    pairs=(),
+    licence="none stated; for research",
+    source="https://github.com/LeoGautheron/OfficeCaltechDomainAdaptation",
+    archives=("office_caltech10.tar",),
+    get="clone or download the repository; its images are in domain/class folders",
+    tree="amazon/<class>/frame_0001.jpg\ncaltech10/<class>/...\ndslr/<class>/...\nwebcam/<class>/...",
+    find=find_domain,
+    archive_hints=("officecaltech*",),
+    class_aliases={"laptopcomputer": "laptop"},  # as in Office-31
+)

@@ -1,0 +1,44 @@
+"""Decoding a domain once, into the cache that training looks in."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from unihssl.data.cache import Cache
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found
+from unihssl.data.decode import Progress
+from unihssl.errors import UserError
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Number of images in the store, whether that meant work, and what could not be read, by name."""
+
+    images: int
+    worked: bool
+    unreadable: dict[str, str]
+
+
+def prepare(
+    dataset: Dataset, domain: CatalogDomain, found: Found, side: int, cache: Path, progress: Progress
+) -> Prepared:
+    """The domain's images, side x side, in the cache. Arrays (digits) need no decoding and are left as they are."""
+    if isinstance(found.items, np.ndarray):
+        return Prepared(len(found.items), False, {})
+    worked = False
+
+    def told(done: int, total: int) -> None:
+        nonlocal worked
+        worked = True
+        progress(done, total)
+
+    try:
+        decoded = Cache(cache).decoded(found.items, (side, side), told)
+    except OSError as error:
+        size = len(found.items) * side * side * 3
+        raise UserError(
+            f"{cache}: cannot keep {domain.name} of {dataset.name} ({size:,} bytes): {error.strerror or error}; "
+            "choose another folder with --cache or the environment variable UNIHSSL_CACHE"
+        ) from None
+    return Prepared(len(decoded.pixels), worked, {found.names[row]: why for row, why in decoded.unreadable.items()})

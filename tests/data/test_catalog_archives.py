@@ -1,0 +1,178 @@
+"""Archives are unpacked whole or not at all, and never outside their folder."""
+
+import io
+import stat
+import tarfile
+import zipfile
+
+import pytest
+
+from catalog_trees import lay_out, tiny
+from unihssl.data import catalog
+from unihssl.data.catalog import archives, check
+from unihssl.data.catalog.archives import unpack
+from unihssl.errors import UserError
+
+OFFICE31, HOME = catalog.get("office-31"), catalog.get("office-home")
+GOOD = {"art/cat/1.jpg": tiny(), "art/dog/1.jpg": tiny(), "photo/cat/1.jpg": tiny()}
+
+
+def make_zip(path, content, kind=0):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in content.items():
+            info = zipfile.ZipInfo(name)
+            info.external_attr = (kind if name.endswith("evil") else stat.S_IFREG) << 16
+            archive.writestr(info, data, zipfile.ZIP_DEFLATED)
+    return path
+
+
+def make_tar(path, content, **evil):
+    with tarfile.open(path, "w:gz" if path.name.endswith("gz") else "w") as archive:
+        for name, data in content.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+        if evil:
+            info = tarfile.TarInfo("art/evil")
+            for name, value in evil.items():
+                setattr(info, name, value)
+            archive.addfile(info)
+    return path
+
+
+def tree(folder):
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize(("make", "name"), [(make_tar, "x.tar"), (make_tar, "x.tar.gz"), (make_zip, "x.zip")])
+class TestEveryKind:
+    def test_unpacked_into_a_folder_of_its_name(self, tmp_path, make, name):
+        assert unpack(make(tmp_path / name, GOOD)) == tmp_path / "x"
+        assert tree(tmp_path) == sorted([name, *(f"x/{n}" for n in GOOD)])
+        assert (tmp_path / "x/art/cat/1.jpg").read_bytes() == tiny()
+
+    def test_one_folder_inside_keeps_its_name(self, tmp_path, make, name):
+        assert unpack(make(tmp_path / name, {f"inner/{n}": data for n, data in GOOD.items()})) == tmp_path / "inner"
+        assert tree(tmp_path / "inner") == sorted(GOOD)
+
+    def test_what_is_there_is_not_written_over(self, tmp_path, make, name):
+        (tmp_path / "x").mkdir()
+        (tmp_path / "x" / "mine").write_text("mine")
+        unpack(make(tmp_path / name, GOOD))
+        assert tree(tmp_path / "x") == ["mine"]
+
+    def test_litter_is_left_out(self, tmp_path, make, name):
+        unpack(make(tmp_path / name, GOOD | {"__MACOSX/art/._1.jpg": b"", "art/.DS_Store": b"", "art/._2.jpg": b""}))
+        assert tree(tmp_path / "x") == sorted(GOOD)
+
+    @pytest.mark.parametrize(
+        ("evil", "why"),
+        [
+            ("../evil", "'../evil' leads out of the folder"),
+            ("art/../../evil", "leads out of the folder"),
+            ("/tmp/evil", "'/tmp/evil' is an absolute path"),
+            ("C:\\evil", "is an absolute path"),
+            ("..\\evil", "leads out of the folder"),
+        ],
+    )
+    def test_paths_that_lead_out(self, tmp_path, make, name, evil, why):
+        (tmp_path / "in").mkdir()
+        with pytest.raises(UserError) as error:
+            unpack(make(tmp_path / "in" / name, GOOD | {evil: b"evil"}))
+        assert why in str(error.value) and "not unpacked" in str(error.value)
+        assert tree(tmp_path) == [f"in/{name}"]
+
+    def test_cut_short(self, tmp_path, make, name):
+        path = make(tmp_path / name, {f"art/{n}.jpg": bytes(range(256)) * 20 for n in range(20)})
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        with pytest.raises(UserError, match=f"{name}: damaged or cut short; delete it and download it again"):
+            unpack(path)
+        assert tree(tmp_path) == [name]
+
+    def test_interrupted(self, tmp_path, make, name):
+        def interrupt(done, total):
+            assert (tmp_path / f".{name}.unpacking").is_dir()
+            if done == 2:
+                raise KeyboardInterrupt
+
+        path = make(tmp_path / name, GOOD)
+        with pytest.raises(KeyboardInterrupt):
+            unpack(path, interrupt)
+        assert tree(tmp_path) == [name]
+        (tmp_path / f".{name}.unpacking" / "art").mkdir(parents=True)  # what a kill leaves
+        (tmp_path / f".{name}.unpacking" / "art" / "half").write_text("ha")
+        assert tree(unpack(path)) == sorted(GOOD)
+        assert sorted(p.name for p in tmp_path.iterdir()) == ["x", name]
+
+    def test_a_bomb(self, tmp_path, make, name, monkeypatch):
+        monkeypatch.setattr(archives, "SMALL_ENOUGH", 10_000)
+        monkeypatch.setattr(archives, "MOST_GROWTH", 0.5)
+        with pytest.raises(UserError, match=r"not unpacked: .* bytes would become 1 files of 1,000,000 bytes"):
+            unpack(make(tmp_path / name, {"art/1.jpg": bytes(1_000_000)}))
+
+    def test_nothing_inside(self, tmp_path, make, name):
+        with pytest.raises(UserError, match=f"{name}: the archive holds no files"):
+            unpack(make(tmp_path / name, {}))
+
+
+@pytest.mark.parametrize(
+    ("evil", "why"),
+    [
+        ({"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, r"'art/evil' is a link \(to /etc/passwd\)"),
+        ({"type": tarfile.SYMTYPE, "linkname": "../../out"}, "is a link"),
+        ({"type": tarfile.LNKTYPE, "linkname": "/etc/passwd"}, "is a link"),
+        ({"type": tarfile.CHRTYPE}, "'art/evil' is a device or the like"),
+        ({"type": tarfile.FIFOTYPE}, "is a device or the like"),
+    ],
+)
+def test_links_and_devices_in_a_tar(tmp_path, evil, why):
+    with pytest.raises(UserError, match=why):
+        unpack(make_tar(tmp_path / "x.tar", GOOD, **evil))
+    assert tree(tmp_path) == ["x.tar"]
+
+
+def test_links_in_a_zip(tmp_path):
+    with pytest.raises(UserError, match="'art/evil' is a link or a device"):
+        unpack(make_zip(tmp_path / "x.zip", GOOD | {"art/evil": b"/etc/passwd"}, kind=stat.S_IFLNK))
+
+
+def test_a_full_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives.shutil, "disk_usage", lambda path: type("Usage", (), {"free": 5})())
+    with pytest.raises(UserError, match=r"unpacking needs .* bytes, and 5 are free"):
+        unpack(make_zip(tmp_path / "x.zip", GOOD))
+
+
+def test_an_archive_that_only_has_the_name(tmp_path):
+    """`train.tar` is what VisDA's is called, and many another."""
+    visda = catalog.get("visda")
+    make_tar(tmp_path / "train.tar", {"train/cat/1.jpg": b"", "train/dog/1.jpg": b""})
+    assert [result.found for result in check(visda, tmp_path)] == [None, None]
+    assert tree(tmp_path) == ["train.tar"]
+    with pytest.raises(UserError, match=r"train.tar: not unpacked, as it holds nothing named like VisDA-2017"):
+        check(visda, tmp_path / "train.tar")
+
+
+def test_neither_folder_nor_archive(tmp_path):
+    (tmp_path / "notes.txt").write_text("no archive")
+    with pytest.raises(UserError, match=r"notes.txt: is neither a folder nor an archive"):
+        check(OFFICE31, tmp_path / "notes.txt")
+    (tmp_path / "office31.tar").write_text("no archive")
+    with pytest.raises(UserError, match=r"office31.tar: damaged or cut short"):
+        check(OFFICE31, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "name", "wrap", "images"),
+    [
+        (OFFICE31, "domain_adaptation_images.tar.gz", "", "images"),
+        (HOME, "OfficeHomeDataset_10072016.zip", "OfficeHomeDataset_10072016", ""),
+    ],
+    ids=["office-31", "office-home"],
+)
+def test_data_sets_as_downloaded(tmp_path, dataset, name, wrap, images):
+    layout = lay_out(tmp_path / "layout", dataset, images)
+    content = {f"{wrap}/{n}".lstrip("/"): (layout / n).read_bytes() for n in tree(layout)}
+    (tmp_path / "data" / "here").mkdir(parents=True)
+    (make_zip if name.endswith("zip") else make_tar)(tmp_path / "data" / "here" / name, content)
+    for root in (tmp_path / "data", tmp_path / "data" / "here", tmp_path / "data" / "here" / name):
+        assert not any(result.problems for result in check(dataset, root))

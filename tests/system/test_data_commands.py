@@ -1,0 +1,113 @@
+"""`unihssl data`, and training on a pair of the catalog, as a user would."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from warm_cli import Started, train, unihssl
+
+from catalog_trees import lay_out, tiny
+from unihssl.data import catalog
+
+OFFICE31 = catalog.get("office-31")
+
+
+@pytest.fixture(scope="module")
+def office31(tmp_path_factory):
+    """All 4,110 images, as published."""
+    return lay_out(tmp_path_factory.mktemp("data") / "office31", OFFICE31, images="images")
+
+
+@pytest.fixture
+def small(tmp_path):
+    """The layout of Office-31 with four images of each class."""
+    domains = tuple(replace(d, counts=dict.fromkeys(OFFICE31.classes, 4)) for d in OFFICE31.domains)
+    return lay_out(tmp_path / "office31", replace(OFFICE31, domains=domains))
+
+
+def test_list():
+    rows = {row["name"]: row for row in unihssl("data", "list", "--json").result}
+    assert rows["office-31"]["pairs"] == ["W/A", "A/W", "A/D", "D/A", "D/W", "W/D"]
+    assert rows["visda-2017"]["domains"]["real"] == {"short": "R", "images": 55388}
+    assert [name for name, row in rows.items() if row["download"]] == ["visda-2017", "isic-2019", "digits"]
+    shown = unihssl("data", "list").stdout
+    assert all(name in shown for name in rows)
+
+
+def test_check_of_a_whole_data_set(office31):
+    done = unihssl("data", "check", "office-31", "--root", office31)
+    assert done.code == 0
+    assert f"webcam (W): 795 of 795 images, as published: {office31}/webcam/images" in done.stdout
+    result = unihssl("data", "check", "office31", "--root", office31.parent, "--json").result
+    assert result["problems"] == [] and result["domains"]["amazon"]["images"] == 2817
+
+
+def test_check_names_each_difference(small):
+    done = unihssl("data", "check", "office-31", "--root", small, "--domains", "dslr,webcam")
+    assert "error: office-31: 62 differences under" in done.error
+    assert done.code == 1
+    assert "  webcam/mug: expected 27 images, found 4\n" in done.stdout
+    assert "amazon" not in done.stdout
+
+
+def test_check_where_nothing_is(tmp_path, office31):
+    (tmp_path / "photos.zip").write_bytes(b"")
+    done = unihssl("data", "check", "office-home", "--root", tmp_path)
+    assert "error: office-home: nothing found under" in done.error
+    for part in (
+        "    Real World/<class>/...",
+        "archives: OfficeHomeDataset_10072016.zip",
+        "source: https://www.hemanthdv.org/officeHomeDataset.html",
+        f"photos.zip: not taken for Office-Home by its name; if it is, pass --root {tmp_path}/photos.zip",
+    ):
+        assert part in done.stdout
+    done = unihssl("data", "check", "office-31", "--root", office31 / "webcam")
+    assert f"is named like one of the domains: pass --root {office31}" in done.stdout
+
+
+def test_wrong_names():
+    assert "unknown data set 'ofice-31'; did you mean office-31?" in unihssl("data", "check", "ofice-31").error
+    assert "no domain 'X'" in unihssl("data", "check", "office-31", "--domains", "X").error
+
+
+def test_prepare_keeps_finished_domains_when_killed(office31, tmp_path):
+    args = ["data", "prepare", "office-31", "--root", office31, "--image-size", "48", "--cache", tmp_path / "cache"]
+    started = Started(*args)
+    while started.process.is_alive() and not list((tmp_path / "cache" / "index").glob("*")):
+        time.sleep(0.005)
+    started.kill()
+    done = unihssl(*args)
+    assert done.code == 0
+    assert "amazon: 2,817 images, ready before" in done.stdout
+    again = unihssl(*args, "--json").result["domains"]
+    assert again["webcam"] == {"images": 795, "unreadable": {}, "new": False}
+    assert [d["new"] for d in again.values()] == [False] * 3
+
+
+def test_prepare_warns_of_what_differs_and_refuses_what_is_not_there(small, tmp_path):
+    done = unihssl("data", "prepare", "office-31", "--root", small, "--domains", "W", "--image-size", "8")
+    assert done.code == 0
+    assert "warning: webcam/mug: expected 27 images, found 4" in done.stderr
+    assert "webcam: 124 images, decoded in" in done.stdout
+    gone = unihssl("data", "prepare", "office-31", "--root", tmp_path / "no")
+    assert "amazon: not found" in gone.error and "nothing was decoded" in gone.error
+    none = unihssl("data", "prepare", "office-31", "--root", small, "--cache", "none")
+    assert "the cache is switched off" in none.error
+
+
+def test_download_says_where_to_get_the_others():
+    done = unihssl("data", "download", "office-home")
+    assert "cannot be downloaded by a command" in done.error and "Google Drive" in done.error
+
+
+def test_train_and_evaluate_on_a_pair(small, tmp_path):
+    """A run notes where its domains came from, and finds them again."""
+    for path in sorted((small / "dslr").rglob("*.jpg")):
+        path.unlink()
+        path.write_bytes(tiny())
+    pair = tuple(f"catalog:office-31/{domain}@{small}" for domain in ("W", "dslr"))
+    done = train(pair, tmp_path / "run", "--json", epochs=1, test_fraction=0.25)
+    assert any("office-31 is not as published" in note for note in done.result["notes"])
+    result = unihssl("evaluate", tmp_path / "run", "--json").result
+    assert result["pooled"]["n"] == 2 * 31
+    assert result["pooled"]["accuracy"] == pytest.approx(done.result["pooled"]["accuracy"])
