@@ -35,7 +35,7 @@ def train(
     results. A run that was killed goes on with `unihssl train --resume --out RUN`.
     """
     from unihssl.api import train as run
-    from unihssl.errors import UserError
+    from unihssl.errors import RunInterruptedError, UserError
     from unihssl.training.display import Display
     from unihssl.training.run_directory import read_yaml
 
@@ -46,7 +46,12 @@ def train(
         raise UserError("no run directory given: pass --out RUN")
     labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")
     with Display(quiet=json) as display:
-        model = run(out, labeled, unlabeled, values, resume=resume, display=display)
+        try:
+            model = run(out, labeled, unlabeled, values, resume=resume, display=display)
+        except RunInterruptedError as stop:
+            if display.silent:  # the first process says it
+                raise typer.Exit(130) from stop
+            raise
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)
