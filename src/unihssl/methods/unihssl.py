@@ -175,6 +175,8 @@ class UniHSSL(Method):
                     beliefs = self.pseudo_labels.table[samples.rows]
                     trusted = self.pseudo_labels.trusted(beliefs)
                     prototypes.add(features, beliefs.argmax(1) - self.num_classes, trusted)
+            # Processes whose BatchNorm is not synchronised see features of their own.
+            prototypes.values.copy_(self.peers.gather(prototypes.values.unsqueeze(0)).mean(0))
 
     def _sweep(self, data: PairedData, view: str) -> Iterator[tuple[Samples, Tensor]]:
         """Every unlabeled training sample's logits in evaluation mode."""

@@ -54,13 +54,11 @@ def _by_torchrun() -> Processes:
 def _started_by_srun() -> bool:
     """An sbatch script sees SLURM's variables too, but only what srun starts is one of several tasks."""
     interactive = os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive")
-    return "SLURM_STEP_ID" in os.environ and "SLURM_NTASKS" in os.environ and not interactive
+    return "SLURM_STEP_ID" in os.environ and int(os.environ.get("SLURM_NTASKS", 1)) > 1 and not interactive
 
 
 def _by_slurm() -> Processes:
     tasks, nodes = int(os.environ["SLURM_NTASKS"]), int(os.environ.get("SLURM_NNODES", 1))
-    if tasks == 1:
-        return Processes(1, 1, LightningEnvironment())
     here = os.environ.get("SLURM_NTASKS_PER_NODE", "")
     if not here.isdigit() or int(here) * nodes != tasks:
         raise UserError(f"SLURM started {tasks} tasks on {nodes} machines: ask for --ntasks-per-node, equal on all")
