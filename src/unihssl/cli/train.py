@@ -1,5 +1,6 @@
 """`unihssl train`"""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ def train(
     The run directory gets config.yaml, model.safetensors, metrics.jsonl, TensorBoard events, the split and the
     results. A run that was killed goes on with `unihssl train --resume --out RUN`.
     """
+    # Each process would warn that DDP looked for unused parameters and found none: some methods have some.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
     from unihssl.api import train as run
     from unihssl.errors import RunInterruptedError, UserError
     from unihssl.training.display import Display

@@ -17,6 +17,7 @@ from types import TracebackType
 import torch
 
 from unihssl.errors import RunInterruptedError, UserError
+from unihssl.training.run_directory import CONFIG
 from unihssl.training.setup import Fabric
 
 PARENT = "UNIHSSL_PARENT"  # tells a child who started it
@@ -31,24 +32,18 @@ class Watch:
     """Starts the processes of a run; while entered, the death of one ends them all."""
 
     def __init__(self, fabric: Fabric, out: Path) -> None:
-        self.fabric = fabric
-        self.message = (
-            "another process of this run died: it was killed, or failed as told above. "
-            f"Go on from the last checkpoint with: unihssl train --resume --out {shlex.quote(str(out))}"
-        )
+        self.fabric, self.out = fabric, out
         self._left = threading.Event()
 
     def __enter__(self) -> "Watch":
         if self.fabric.world_size > 1:
             child = self.fabric.local_rank > 0
             self._parent = int(os.environ.get(PARENT, 0)) if child else 0
-            os.environ.setdefault(PARENT, str(os.getpid()))
+            if not child:
+                os.environ[PARENT] = str(os.getpid())
             threading.Thread(target=self._look, name="watch", daemon=True).start()
-        self.fabric.launch()
-        # Fabric's own observer of this list would kill every process, this one too, without a word.
-        started = getattr(self.fabric.strategy.launcher, "procs", [])
-        _children.extend(started)
-        started.clear()
+        self.fabric.launch()  # waits for all processes to be there
+        self._adopt()
         return self
 
     def __exit__(
@@ -64,17 +59,30 @@ class Watch:
         if lost_a_process(value):
             if self.fabric.local_rank > 1:
                 raise SystemExit(1) from None
-            raise UserError(self.message) from None
+            raise UserError(self._message()) from None
 
     def _look(self) -> None:
         while not self._left.wait(LOOK_EVERY):
             if self._somebody_died() and not self._left.wait(PATIENCE):
                 if self.fabric.local_rank <= 1:
-                    print(f"error: {self.message}", file=sys.stderr, flush=True)
+                    print(f"error: {self._message()}", file=sys.stderr, flush=True)
                 _end(_children, 0.0)
                 os._exit(1)  # the main thread may wait for the dead
 
+    def _message(self) -> str:
+        on = f"go on from the last checkpoint with: unihssl train --resume --out {shlex.quote(str(self.out))}"
+        begun = (self.out / CONFIG).exists()
+        return f"another process of this run died; {on if begun else 'training had not begun, so start it again'}"
+
+    def _adopt(self) -> None:
+        """Take Fabric's children over: its own observer would kill every process, this one too, without a word."""
+        started = getattr(self.fabric.strategy.launcher, "procs", [])
+        with contextlib.suppress(IndexError):  # empty
+            while True:
+                _children.append(started.pop())
+
     def _somebody_died(self) -> bool:
+        self._adopt()
         if self._parent and os.getppid() != self._parent:
             return True
         return any(child.poll() not in (None, 0) for child in _children)
