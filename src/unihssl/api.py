@@ -30,6 +30,7 @@ from unihssl.training.display import Display
 from unihssl.training.loop import Trainer
 from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, RunDirectory, fingerprint, read_config
 from unihssl.training.setup import Fabric, make_fabric, pick_device
+from unihssl.training.watch import Watch
 
 
 def fit(
@@ -56,7 +57,7 @@ def fit(
 def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, resume: bool, display: Display) -> Model:
     """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded.
 
-    With several devices each process runs this; the first one alone writes and measures.
+    With several processes each runs this; the first one alone writes and measures.
     """
     if resume and (out / CONFIG).exists():
         knobs = _resumed_knobs(out, knobs)
@@ -65,13 +66,13 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         raise UserError(f"{out}: there is no run to go on with")
     settings, _ = resolve(knobs)
     fabric = make_fabric(settings)
-    fabric.launch()
-    if not fabric.is_global_zero:
-        display.silence()
     with (
+        Watch(fabric, out),
         RunDirectory(out, resume=resume, mine=fabric.is_global_zero) as directory,
         torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
     ):
+        if not fabric.is_global_zero:
+            display.silence()
         if (out / RESULT).exists():
             display.note(f"{out}: this run has finished already")
             return load_model(out)

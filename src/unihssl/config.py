@@ -98,7 +98,9 @@ class Settings:
         "auto", "Where decoded samples live: on the GPU, in host memory, memory-mapped; `auto`: the first with room."
     )
     device: Literal["auto", "cpu", "cuda"] = knob("auto", "Where to train.")
-    devices: int = knob(1, "Number of GPUs (or CPU processes).", low=1)
+    devices: int = knob(1, "GPUs (or CPU processes) of each machine; under torchrun or SLURM they say it.", low=1)
+    nodes: int = knob(1, "Number of machines; under torchrun or SLURM they say it.", low=1)
+    sync_batch_norm: bool = knob(True, "With several processes: BatchNorm's statistics are of the whole batch.")
     precision: Literal["auto", "bf16", "fp32"] = knob("auto", "`auto` is bf16 autocast on a GPU, else fp32.")
     graph: Literal["auto", "off"] = knob(
         "auto", "Replay training steps as CUDA graphs where that is possible (one GPU, a method that never waits)."

@@ -84,6 +84,26 @@ def test_processes_share_one_batch(processes):
         assert sorted(row for share in shares for row in share) == sorted(rows_at(training(50, 8), step))
 
 
+@pytest.mark.parametrize(("count", "batch", "processes"), [(48, 8, 2), (50, 8, 4), (12, 6, 3)])
+def test_a_pass_over_all_processes_is_that_of_one_without_repeats(count, batch, processes):
+    domains = [training(count, batch, shard=(rank, processes)) for rank in range(processes)]
+    alone, per_pass = training(count, batch), count // batch
+    for number in range(2):
+        steps = range(number * per_pass, (number + 1) * per_pass)
+        seen = [row for domain in domains for step in steps for row in rows_at(domain, step)]
+        assert len(seen) == len(set(seen)) == per_pass * batch
+        assert sorted(seen) == sorted(row for step in steps for row in rows_at(alone, step))
+
+
+def test_a_sweep_is_the_same_on_every_process():
+    def swept(shard):
+        domain = training(50, 8, vectors=False, shard=shard)
+        return torch.cat([part.weak for part in domain.sweep(Draws(shard=shard, seed=3), 20)])
+
+    assert torch.equal(swept((0, 2)), swept((0, 1)))
+    assert torch.equal(swept((1, 2)), swept((0, 1)))
+
+
 @pytest.mark.parametrize("processes", [2, 4])
 def test_a_sample_looks_the_same_however_many_processes_share_its_batch(processes):
     def look(shard):

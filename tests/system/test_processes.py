@@ -1,56 +1,255 @@
-"""Two CPU processes train one model: the same classifier, memory and prototypes everywhere."""
+"""Two CPU processes train one model, the one a single process would; they live and die together."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from process_worker import LAYERS, through_layer
+from safetensors.torch import load_file
 
-WORKER = """
-import sys
-from pathlib import Path
-import torch
+from unihssl import methods
 from unihssl.api import train
+from unihssl.config import Settings, knob_fields
+from unihssl.errors import RunInterruptedError
+from unihssl.evaluation.model import load_model
 from unihssl.training import loop
 from unihssl.training.display import Display
+from unihssl.training.recorder import Recorder
 
-torch.set_num_threads(1)
-out = Path(sys.argv[1])
-finish = loop.Trainer.fit
+WORKER = Path(__file__).with_name("process_worker.py")
+SHORT = {"backbone": "small_cnn", "batch_size": 8, "epochs": 2, "max_steps": 4, "lr": 0.05, "tensorboard": False}
+CASES = {name: {"method": name} for name in methods.available()} | {
+    "unihssl-pretrain": {"method": "unihssl", "pretrain_epochs": 1},
+    "unihssl-kept": {
+        "method": "unihssl",
+        "pseudo_mean": "kept",
+        "epsilon": 0.35,
+        "initial_view": "train",
+        "prototypes": "epoch",
+        "unlabeled_batch": 16,
+        "mixup_gate": True,
+    },
+    "unihssl-full": {
+        "method": "unihssl",
+        "prototypes": "full",
+        "pseudo_refresh": "epoch",
+        "batch_norm": "separate",
+        "pretrain_epochs": 1,
+        "max_steps": 6,  # into the second epoch
+    },
+    "cdan-official": {"method": "cdan", "entropy": "official"},
+    "cdan-tllib": {"method": "cdan", "entropy": "tllib", "randomized": 64},
+    "biadapt-coral": {"method": "biadapt", "transfer": "coral"},
+    "biadapt-adv": {"method": "biadapt", "transfer": "adv"},
+    "fixmatch-joint": {"method": "fixmatch", "batch_norm": "joint", "ema": 0.9},
+}
+APART = {f"{name}-apart": {**CASES[name], "sync_batch_norm": False} for name in ("unihssl", "unihssl-full", "simmatch")}
 
-def fit(self, *arguments):
-    finish(self, *arguments)
-    torch.save(self.method.state_dict(), out.parent / f"rank{self.fabric.global_rank}.pt")
 
-loop.Trainer.fit = fit
-knobs = {"devices": 2, "backbone": "small_cnn", "batch_size": 8, "epochs": 2, "tensorboard": False}
-knobs["method"] = sys.argv[2]
-data = str(out.parent / "labeled.npz"), str(out.parent / "unlabeled.npz")
-with Display(quiet=True) as display:
-    train(out, *data, knobs, resume=False, display=display)
-"""
+def knobs_of(case: dict) -> dict:
+    known = knob_fields(Settings, methods.get(case["method"]).Params)
+    return {name: value for name, value in (SHORT | case).items() if name in known}
 
 
-@pytest.mark.parametrize("method", ["unihssl", "flexmatch", "simmatch"])
-def test_two_processes_agree_on_everything(tmp_path: Path, method: str):
+def start(*args: object, launcher: tuple[object, ...] = (), **environment: str) -> subprocess.Popen:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    command = [str(a) for a in (sys.executable, *launcher, *args)]
+    return subprocess.Popen(command, env=own | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: subprocess.Popen, code: int = 0) -> str:
+    """What it said on stderr, without what torch itself has to say; every process of the run has let go of it."""
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == code, said[-3000:]
+    return "\n".join(line for line in said.splitlines() if not line.startswith("[rank"))
+
+
+def assert_same(found: dict, expected: dict, tolerance: float) -> None:
+    assert found.keys() == expected.keys()
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name], rtol=tolerance, atol=tolerance, msg=name)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    """Both domains as arrays."""
+    folder = tmp_path_factory.mktemp("processes")
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 12)
     for name, shift in (("labeled", 0), ("unlabeled", 40)):
         x = np.clip(60 * y[:, None, None, None] + shift + rng.normal(0, 20, (36, 12, 12, 3)), 0, 255).astype(np.uint8)
-        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
-    script = tmp_path / "worker.py"
-    script.write_text(WORKER)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
-    done = subprocess.run(
-        [sys.executable, script, tmp_path / "run", method], env=environment, capture_output=True, text=True, timeout=300
+        np.savez(folder / f"{name}.npz", x=x, y=y)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def together(root) -> Path:
+    """Every case trained by one pair of processes, one after the other."""
+    cases = {name: knobs_of(case) for name, case in (CASES | APART).items()}
+    (root / "cases.json").write_text(json.dumps(cases))
+    (root / "said").write_text(finish(start(WORKER, "train-all", root), 1))
+    return root
+
+
+def train_alone(root: Path, out: Path, **knobs: object) -> dict[str, torch.Tensor]:
+    """The method's state after training in this process."""
+    state = {}
+    with Display(quiet=True) as display, pytest.MonkeyPatch.context() as patch:
+        whole = loop.Trainer.fit
+
+        def fit(self: loop.Trainer, *arguments: object) -> None:
+            whole(self, *arguments)
+            state.update(self.method.state_dict())
+
+        patch.setattr(loop.Trainer, "fit", fit)
+        data = [str(root / f"{name}.npz") for name in ("labeled", "unlabeled")]
+        train(out, *data, knobs, resume=out.exists(), display=display)
+    return state
+
+
+def metrics(run: Path) -> list[dict[str, float]]:
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [{k: v for k, v in row.items() if isinstance(v, float | int) and k != "images_per_second"} for row in rows]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_train_what_one_would(together, tmp_path, name):
+    """Weights, BatchNorm statistics, pseudo-labels, prototypes, banks, averages and the log."""
+    first, second = (torch.load(together / f"{name}.{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert_same(second, first, 0)
+    alone = train_alone(together, tmp_path / "run", **knobs_of(CASES[name]))
+    assert_same(first, alone, 1e-5)
+    for ours, expected in zip(metrics(together / name), metrics(tmp_path / "run"), strict=True):
+        assert ours == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("name", APART)
+def test_without_synchronised_batch_norm_the_processes_still_agree(together, name):
+    first, second = (torch.load(together / f"{name}.{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert_same(second, first, 0)
+    synchronised = torch.load(together / f"{name.removesuffix('-apart')}.0.pt", weights_only=True)
+    head = "network.head.weight"
+    assert (first[head] - synchronised[head]).abs().max() > 1e-4  # so the tests above would notice
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_batch_norm_sees_the_batch_of_both(together, name):
+    parts = [torch.load(together / f"layers.{rank}.pt", weights_only=True)[name] for rank in (0, 1)]
+    whole = through_layer(name, lambda _: None, slice(None))
+    assert parts[0].keys() == whole.keys()
+    for key, expected in whole.items():
+        own = [part[key] for part in parts]
+        if key in ("out", "eval", "input"):
+            found = torch.stack(own, 1).flatten(0, 1)
+        else:
+            found = own[0] + own[1] if key.startswith("grad ") else own[1]
+        torch.testing.assert_close(found, expected, rtol=0, atol=2e-6 * float(expected.abs().max()), msg=key)
+
+
+def test_the_model_predicts_alone_and_when_loaded(together):
+    """With plain BatchNorm: what is saved knows nothing of processes."""
+    model = load_model(together / list(APART)[-1])
+    unlabeled = np.load(together / "unlabeled.npz")["x"]
+    np.testing.assert_allclose(model.predict_proba(unlabeled), np.load(together / "probabilities.npy"), atol=1e-6)
+    assert not any("Sync" in type(part).__name__ for part in model.network.modules())
+
+
+LONG = {"method": "unihssl", "backbone": "small_cnn", "batch_size": 8, "epochs": 3, "pretrain_epochs": 2}
+LONG |= {"tensorboard": False, "checkpoint_seconds": 0, "log_every": 1}  # 8 steps and 12
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory, root) -> dict[str, torch.Tensor]:
+    run = tmp_path_factory.mktemp("whole") / "run"
+    train_alone(root, run, **LONG)
+    return load_file(run / "model.safetensors")
+
+
+def arguments(root: Path, out: Path, devices: int = 2) -> list[object]:
+    settings = [f"--set={name}={value}" for name, value in (LONG | {"devices": devices}).items()]
+    sources = "--labeled", root / "labeled.npz", "--unlabeled", root / "unlabeled.npz"
+    return ["train", *sources, "--out", out, *settings]
+
+
+def start_disturbed(root: Path, folder: Path, rank: int, step: int, number: int, other: str = "") -> subprocess.Popen:
+    what = {"rank": rank, "step": step, "number": number, "other": other, "folder": str(folder)}
+    return start(WORKER, *arguments(root, folder / "run"), DISTURB=json.dumps(what))
+
+
+def test_stopped_on_two_processes_it_goes_on_with_one(root, tmp_path, uninterrupted):
+    """Whichever of them gets the signal."""
+    said = finish(start_disturbed(root, tmp_path, 1, 13, signal.SIGTERM), 130)
+    assert said.count("stopped at adapt step 5 of 12; saved. Go on with: unihssl train --resume") == 1
+    assert "Traceback" not in said
+    train_alone(root, tmp_path / "run", devices=1)
+    assert_same(load_file(tmp_path / "run" / "model.safetensors"), uninterrupted, 1e-5)
+
+
+def test_stopped_on_one_process_it_goes_on_with_two(root, tmp_path, uninterrupted, monkeypatch):
+    def add(self, images: int, done: int) -> None:
+        if done == 6:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Recorder, "add", add)
+    with pytest.raises(RunInterruptedError, match="pretrain step 6"):
+        train_alone(root, tmp_path / "run", **LONG)
+    monkeypatch.undo()
+    said = finish(start("-m", "unihssl", "train", "--resume", "--out", tmp_path / "run", "--set=devices=2"))
+    assert said.count("resuming after 6 of 20 steps") == 1
+    assert_same(load_file(tmp_path / "run" / "model.safetensors"), uninterrupted, 1e-5)
+    assert not (tmp_path / "run" / "checkpoint.pt").exists()
+
+
+def gone(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@pytest.mark.parametrize(("rank", "other"), [(0, "hangs"), (1, "hangs"), (1, "")])
+def test_when_one_process_is_killed_the_other_stops_and_says_so(root, tmp_path, uninterrupted, rank, other):
+    """Even if it hangs in there, as it would in NCCL."""
+    process = start_disturbed(root, tmp_path, rank, 10, signal.SIGKILL, other)
+    said = finish(process, 1 if rank else -signal.SIGKILL)
+    assert time.time() - float((tmp_path / "when").read_text()) < 20
+    last = said.splitlines()[-1]
+    assert last.startswith("error: another process of this run died") and said.count("error: ") == 1
+    assert last.endswith(f"unihssl train --resume --out {tmp_path / 'run'}") and "Traceback" not in said
+    pids = [int((tmp_path / f"pid{r}").read_text()) for r in (0, 1)]
+    deadline = time.time() + 10
+    while not all(map(gone, pids)) and time.time() < deadline:
+        time.sleep(0.05)
+    assert all(map(gone, pids))
+    train_alone(root, tmp_path / "run", devices=1)
+    assert_same(load_file(tmp_path / "run" / "model.safetensors"), uninterrupted, 1e-5)
+
+
+def test_what_all_processes_refuse_is_said_once(together):
+    refusal = "error: a batch of 7 cannot be shared evenly by 2 processes: set batch_size"
+    assert (together / "said").read_text() == refusal
+
+
+def test_torchrun_and_a_cold_cache(root, tmp_path, image_folders):
+    """The launcher says how many there are; one process decodes and the other waits for it."""
+    what = {"rank": -1, "step": 0, "number": 0, "other": "", "folder": str(tmp_path)}
+    options = ["--backbone", "small_cnn", "--set=batch_size=8", "--set=epochs=1", "--set=tensorboard=false"]
+    process = start(
+        *[WORKER, "train", "--labeled", image_folders[0], "--unlabeled", image_folders[1], "--out", tmp_path / "run"],
+        *[*options, "--set=pretrain_epochs=1", "--json"],
+        launcher=("-m", "torch.distributed.run", "--nproc-per-node=2", "--standalone"),
+        DISTURB=json.dumps(what),
+        UNIHSSL_CACHE=str(tmp_path / "cache"),
     )
-    assert done.returncode == 0, done.stderr[-2000:]
-    ranks = [torch.load(tmp_path / f"rank{r}.pt", weights_only=True) for r in (0, 1)]
-    own = ("running_mean", "running_var")  # each process's BatchNorm statistics are its own
-    for name in ranks[0]:
-        if not name.endswith(own):
-            torch.testing.assert_close(ranks[0][name], ranks[1][name], rtol=0, atol=1e-6, msg=name)
-    assert (tmp_path / "run" / "result.json").exists()
+    said, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors[-3000:]
+    assert json.loads(said)["pooled"]["n"] == 12
+    assert len((tmp_path / "decoded").read_text().splitlines()) == 2  # the domains
+    assert {(tmp_path / f"pid{rank}").exists() for rank in (0, 1)} == {True}

@@ -1,5 +1,6 @@
 """`unihssl train`"""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,11 @@ def train(
     The run directory gets config.yaml, model.safetensors, metrics.jsonl, TensorBoard events, the split and the
     results. A run that was killed goes on with `unihssl train --resume --out RUN`.
     """
+    # Each process would warn that DDP looked for unused parameters and found none: some methods have some.
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
+
     from unihssl.api import train as run
-    from unihssl.errors import UserError
+    from unihssl.errors import RunInterruptedError, UserError
     from unihssl.training.display import Display
     from unihssl.training.run_directory import read_yaml
 
@@ -49,7 +53,12 @@ def train(
         raise UserError("no run directory given: pass --out RUN")
     labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")
     with Display(quiet=json) as display:
-        model = run(out, labeled, unlabeled, values, resume=resume, display=display)
+        try:
+            model = run(out, labeled, unlabeled, values, resume=resume, display=display)
+        except RunInterruptedError as stop:
+            if display.silent:  # the first process says it
+                raise typer.Exit(130) from stop
+            raise
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)

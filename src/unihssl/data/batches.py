@@ -97,7 +97,8 @@ class TrainingDomain:
         return self._samples(images, self.now, draws)
 
     def sweep(self, draws: Draws, batch: int = 256) -> Iterator[Samples]:
-        """Every training sample once, in order."""
+        """Every training sample once, in order, on every process alike."""
+        draws = draws.for_all()
         for rows in torch.split(torch.arange(len(self), device=self.device), batch):
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
             yield self._samples(images, rows, draws)

@@ -1,5 +1,6 @@
 """Random numbers: seeds for every purpose, and draws that do not depend on how many processes share a batch."""
 
+import copy
 import zlib
 
 import numpy as np
@@ -40,6 +41,12 @@ class Draws:
     def whole(self, count: int) -> int:
         """Rows of all processes together, `count` being this one's."""
         return count * self.shard[1]
+
+    def for_all(self) -> "Draws":
+        """The same stream, for samples that every process holds, as in a sweep."""
+        draws = copy.copy(self)
+        draws.shard = (0, 1)
+        return draws
 
     def own(self, whole: Tensor) -> Tensor:
         """This process's rows of what was drawn for the whole batch."""

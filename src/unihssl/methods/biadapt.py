@@ -101,13 +101,13 @@ class BiAdapt(Method):
         per_class = self.belief_sums / self.belief_counts.clamp(min=1)
         overall = self.belief_sums.sum() / self.belief_counts.sum()
         weights = belief * overall / per_class[hard].clamp(min=1e-12)
-        return weights / weights.mean().clamp(min=1e-12)
+        return weights / self.peers.mean(weights).clamp(min=1e-12)
 
     def _transfer(self, labeled: Tensor, unlabeled: Tensor, step: Tensor) -> Tensor:
         if self.params.transfer == "mmd":
-            return mmd(labeled, unlabeled)
+            return mmd(self.peers.gather(labeled), self.peers.gather(unlabeled))
         if self.params.transfer == "coral":
-            return coral(labeled, unlabeled)
+            return coral(self.peers.gather(labeled), self.peers.gather(unlabeled))
         features = torch.cat([labeled, unlabeled])
         coefficient = reversal_coefficient(step, self.params.reversal_steps)
         guess = self.discriminator(reverse_gradient(features, coefficient)).squeeze(1)

@@ -1,6 +1,7 @@
 """CDAN: features that a discriminator, seeing them with the predictions, cannot tell apart (Long et al., 2018)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,7 +62,7 @@ class CDAN(Method):
             guess = self.discriminator(reverse_gradient(joint, coefficient)).squeeze(1)
             truth = domain_labels(len(logits[0]), len(logits[1]), guess)
             per_sample = F.binary_cross_entropy_with_logits(guess, truth, reduction="none")
-            weights = entropy_weights(g, len(logits[0]), p.entropy, coefficient)
+            weights = entropy_weights(g, len(logits[0]), p.entropy, coefficient, self.peers.mean)
             adversarial = (weights * per_sample).mean()
         right = ((guess > 0) == (truth > 0.5)).float().mean()
         terms = {"labeled": F.cross_entropy(logits[0], batch.labeled.y), "adversarial": adversarial}
@@ -74,7 +75,13 @@ class CDAN(Method):
         return (g.unsqueeze(2) * f.unsqueeze(1)).flatten(1)
 
 
-def entropy_weights(g: Tensor, labeled: int, kind: str, coefficient: Tensor | float) -> Tensor:
+def entropy_weights(
+    g: Tensor,
+    labeled: int,
+    kind: str,
+    coefficient: Tensor | float,
+    mean: Callable[[Tensor], Tensor] = torch.mean,
+) -> Tensor:
     """CDAN+E's 1 + exp(-H(g)) for each sample, with mean 1 over the batch.
 
     official: each domain's weights have mean 1 by themselves and pass their gradient on, reversed; tllib: one mean
@@ -85,7 +92,7 @@ def entropy_weights(g: Tensor, labeled: int, kind: str, coefficient: Tensor | fl
     entropy = -(g * (g + 1e-5).log()).sum(1)
     if kind == "tllib":
         weights = (1 + (-entropy).exp()).detach()
-        return weights / weights.mean()
+        return weights / mean(weights)
     weights = 1 + (-reverse_gradient(entropy, coefficient)).exp()
     parts = (weights[:labeled], weights[labeled:])
-    return torch.cat([part / part.detach().mean() for part in parts])
+    return torch.cat([part / mean(part.detach()) for part in parts])

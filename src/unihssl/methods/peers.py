@@ -4,15 +4,22 @@ from torch import Tensor
 
 
 class Peers:
-    """What is kept for the whole run (pseudo-labels, prototypes) must take in every process's part of the batch."""
+    """Each process holds a part of every batch; what is not a plain mean over samples must see the whole of it.
+
+    Every process then computes the same loss of the same whole batch. Gradients come out right: each process's part
+    receives the gradient of all their losses, which DDP's averaging divides by their number again.
+    """
 
     rank, count = 0, 1
 
     def gather(self, part: Tensor) -> Tensor:
-        """The rows of all processes' parts, in the same order everywhere; gradients find their way back."""
+        """The rows of all parts in the order of the whole batch; gradients find their way back."""
         return part
 
     def own(self, whole: Tensor) -> Tensor:
         """This process's rows of a gathered tensor."""
-        size = len(whole) // self.count
-        return whole[self.rank * size : (self.rank + 1) * size]
+        return whole[self.rank :: self.count]
+
+    def mean(self, part: Tensor) -> Tensor:
+        """The mean over the whole batch."""
+        return self.gather(part).mean()

@@ -101,23 +101,27 @@ class UniHSSL(Method):
         parts = [labeled.weak, unlabeled.weak] + ([mix(labeled.weak, unlabeled.weak)] if mix else [])
         features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
         with torch.autocast(logits[0].device.type, enabled=False):
+            # What concerns pseudo-labels is computed for the whole batch, on every process.
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
-            prediction = logits[1].detach().softmax(1)
-            all_beliefs = self._beliefs(self.peers.gather(unlabeled.rows), self.peers.gather(prediction))
-            beliefs = self.peers.own(all_beliefs)
+            unlabeled_logits = self.peers.gather(logits[1])
+            prediction = unlabeled_logits.detach().softmax(1)
+            beliefs = self._beliefs(self.peers.gather(unlabeled.rows), prediction)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
                 "labeled": losses.soft_cross_entropy(logits[0], labels).mean(),
-                "pseudo": losses.trusted_cross_entropy(logits[1], targets, trusted, kept_only=p.pseudo_mean == "kept"),
+                "pseudo": losses.trusted_cross_entropy(
+                    unlabeled_logits, targets, trusted, kept_only=p.pseudo_mean == "kept"
+                ),
             }
             if p.lambda_pa:
-                terms["prototype"] = self._alignment(batch, features, all_beliefs)
+                terms["prototype"] = self._alignment(batch, features, beliefs)
             if mix:
+                own_targets, own_trusted = self.peers.own(targets), self.peers.own(trusted)
                 # Mixing ones with the trust keeps a full 1 only where the unlabeled side is trusted.
-                gate = mix(torch.ones_like(labels[:, 0]), trusted.to(labels)) >= 1 if p.mixup_gate else None
+                gate = mix(torch.ones_like(labels[:, 0]), own_trusted.to(labels)) >= 1 if p.mixup_gate else None
                 terms["mixup"] = losses.mixup_loss(
-                    logits[2], mix(labels, targets), weights=gate, reduction=p.mixup_reduction
+                    logits[2], mix(labels, own_targets), weights=gate, reduction=p.mixup_reduction
                 )
         weights = {
             "labeled": p.lambda_cl,
@@ -171,6 +175,8 @@ class UniHSSL(Method):
                     beliefs = self.pseudo_labels.table[samples.rows]
                     trusted = self.pseudo_labels.trusted(beliefs)
                     prototypes.add(features, beliefs.argmax(1) - self.num_classes, trusted)
+            # Processes whose BatchNorm is not synchronised see features of their own.
+            prototypes.values.copy_(self.peers.gather(prototypes.values.unsqueeze(0)).mean(0))
 
     def _sweep(self, data: PairedData, view: str) -> Iterator[tuple[Samples, Tensor]]:
         """Every unlabeled training sample's logits in evaluation mode."""

@@ -14,9 +14,10 @@ from unihssl.config import Settings
 from unihssl.data.batches import PairedData
 from unihssl.errors import RunInterruptedError, UserError
 from unihssl.methods.base import Method, Stage
+from unihssl.training.batch_norm import synchronise
 from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
-from unihssl.training.distributed import FabricPeers, anyone
+from unihssl.training.distributed import FabricPeers, anyone, share_memory
 from unihssl.training.interrupt import InterruptGuard
 from unihssl.training.recorder import Recorder, all_finite
 from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
@@ -39,6 +40,8 @@ class Trainer:
         for part in method.modules():
             if isinstance(part, Method):
                 part.peers = FabricPeers(fabric)
+        if settings.sync_batch_norm and fabric.world_size > 1:
+            synchronise(method, fabric.device)
         self.saved_at = time.monotonic()
 
     def fit(self, truth: Tensor, display: Display) -> None:
@@ -53,6 +56,7 @@ class Trainer:
         try:
             with InterruptGuard() as self.guard, own_stream(self.fabric.device):
                 self.module = self.fabric.setup_module(self.method)
+                share_memory(self.fabric, self.method)
                 for index in range(position.stage, len(self.stages)):
                     self._run_stage(index, position.step if index == position.stage else 0, optimizer_state)
                     optimizer_state = None
@@ -68,6 +72,7 @@ class Trainer:
             self.data.reseed_before(index)
             with self.fabric.autocast():
                 stage.begin(self.data)
+            share_memory(self.fabric, self.method)
         optimizer = make_optimizer(stage.trains or self.method, stage.settings)
         if optimizer_state:
             restore_momentum(optimizer, optimizer_state)
@@ -89,6 +94,7 @@ class Trainer:
             if stop or save_due:
                 self._save(Position(index, done) if done < total else Position(index + 1, 0))
             if stop:
+                self.fabric.barrier()  # nobody leaves before the first process has saved
                 again = f"unihssl train --resume --out {shlex.quote(str(self.folder))}"
                 raise RunInterruptedError(f"stopped at {stage.name} step {done} of {total}; saved. Go on with: {again}")
 
@@ -98,6 +104,7 @@ class Trainer:
         if step % per_epoch == 0 and stage.each_epoch:
             with self.fabric.autocast():
                 stage.each_epoch(self.data, step // per_epoch)
+            share_memory(self.fabric, self.method)
         by_epoch = self.settings.progress_by == "epoch"
         progress = (step // per_epoch * per_epoch if by_epoch else step) / total
         self.lr_factor = schedule_factor(stage.settings, step, progress)

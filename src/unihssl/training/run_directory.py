@@ -100,6 +100,7 @@ FREE_TO_CHANGE = frozenset(
         "tensorboard",
         "device",
         "devices",
+        "nodes",
         "home",
         "graph",
     }

@@ -1,5 +1,6 @@
 """Fabric, optimiser and schedule, from the settings."""
 
+import inspect
 import logging
 import math
 from collections.abc import Iterable
@@ -10,11 +11,14 @@ from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.errors import UserError
+from unihssl.training.processes import find_processes
 
 try:
     from lightning_fabric import Fabric
+    from lightning_fabric.strategies import DDPStrategy
 except ImportError:  # the `lightning` bundle carries the same package
     from lightning.fabric import Fabric
+    from lightning.fabric.strategies import DDPStrategy
 
 __all__ = [
     "Fabric",
@@ -32,12 +36,22 @@ def make_fabric(settings: Settings) -> Fabric:
     on_gpu = pick_device(settings.device) == "cuda"
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_gpu)
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces each setting it was given
+    processes = find_processes(settings, on_gpu)
     return Fabric(
         accelerator="cuda" if on_gpu else "cpu",
-        devices=settings.devices,
-        strategy="ddp_find_unused_parameters_true" if settings.devices > 1 else "auto",
+        devices=processes.devices,
+        num_nodes=processes.nodes,
+        strategy=_ddp() if processes.count > 1 else "auto",
+        plugins=[processes.environment],
         precision="bf16-mixed" if bf16 else "32-true",
     )
+
+
+def _ddp() -> Any:
+    """DDP that leaves buffers alone: the memory of pseudo-labels may be large, and every step keeps it equal."""
+    known = inspect.signature(nn.parallel.DistributedDataParallel).parameters
+    broadcast = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    return DDPStrategy(find_unused_parameters=True, gradient_as_bucket_view=True, **{broadcast: False})
 
 
 def pick_device(wish: str) -> str:

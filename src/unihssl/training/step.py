@@ -12,6 +12,7 @@ from torch import nn
 
 from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.methods.base import Losses, Method
+from unihssl.training.distributed import AverageStatistics
 from unihssl.training.log import Meter
 from unihssl.training.setup import Fabric
 
@@ -34,6 +35,7 @@ class Step:
         self.fabric, self.module, self.method, self.optimizer = fabric, module, method, optimizer
         self.data, self.step = data, step
         self.meter = Meter()
+        self.average_statistics = AverageStatistics(fabric, method)
         self.images = 0  # fetched for a step, over all processes
         self.waits = False  # whether the step was seen to wait for the GPU, which a graph cannot hold
         self._to_warm_up = WARM_UP if capture else 0
@@ -56,6 +58,7 @@ class Step:
         self.fabric.backward(loss)
         self.optimizer.step()
         self.optimizer.zero_grad()
+        self.average_statistics()
         self.method.after_step()
         self.meter.add(readings)
         self.images = batch.images

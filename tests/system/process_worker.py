@@ -1,0 +1,113 @@
+"""What the processes of test_processes.py run.
+
+With `train-all ROOT`: every case of ROOT/cases.json in turn, BatchNorm layers by themselves, and at last a run that is
+refused. With other arguments: the command line, disturbed as the variable DISTURB says.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from timm.layers import BatchNormAct2d
+from torch import nn
+
+LAYERS = {
+    "1d": lambda: nn.BatchNorm1d(3),
+    "2d": lambda: nn.BatchNorm2d(3),
+    "double": lambda: nn.BatchNorm2d(3).double(),
+    "kept": lambda: nn.BatchNorm2d(3, momentum=0.0),
+    "cumulative": lambda: nn.BatchNorm2d(3, momentum=None),
+    "plain": lambda: nn.BatchNorm2d(3, affine=False),
+    "timm": lambda: BatchNormAct2d(3),
+}
+
+
+def through_layer(name: str, synchronise, part: slice) -> dict[str, torch.Tensor]:
+    """Two training passes and one in evaluation mode over rows of a fixed batch; outputs, gradients and statistics."""
+    torch.manual_seed(0)
+    layer = LAYERS[name]()
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter)
+    network = nn.Sequential(layer)
+    synchronise(network)
+    shape = (8, 3) if name == "1d" else (8, 3, 4, 5)
+    x = torch.randn(shape, dtype=torch.float64 if name == "double" else torch.float32) * 3 + 7
+    mine = x[part].clone().requires_grad_()
+    for _ in range(2):
+        out = network(mine)
+        (out**2 * x[part]).sum().backward()
+    network.eval()
+    seen = {"out": out, "eval": network(mine), "input": mine.grad}
+    found = seen | {f"grad {n}": p.grad for n, p in network.named_parameters()} | network.state_dict()
+    return {n: t.detach() for n, t in found.items()}
+
+
+def train_all(root: Path) -> None:
+    from unihssl.api import train
+    from unihssl.cli import main
+    from unihssl.training import loop
+    from unihssl.training.batch_norm import synchronise
+    from unihssl.training.display import Display
+
+    torch.set_num_threads(1)
+    finish = loop.Trainer.fit
+
+    def fit(self, *arguments):
+        finish(self, *arguments)
+        torch.save(self.method.state_dict(), root / f"{self.folder.name}.{self.fabric.global_rank}.pt")
+
+    loop.Trainer.fit = fit
+    data = str(root / "labeled.npz"), str(root / "unlabeled.npz")
+    for name, knobs in json.loads((root / "cases.json").read_text()).items():
+        with Display(quiet=True) as display:
+            model = train(root / name, *data, {"devices": 2, **knobs}, resume=False, display=display)
+    rank = torch.distributed.get_rank()
+    on_host = torch.device("cpu")
+    layers = {n: through_layer(n, lambda m: synchronise(m, on_host), slice(rank, None, 2)) for n in LAYERS}
+    torch.save(layers, root / f"layers.{rank}.pt")
+    if rank == 0:  # alone: nobody answers
+        np.save(root / "probabilities.npy", model.predict_proba(np.load(data[1])["x"]))
+    settings = ["--set=devices=2", "--set=batch_size=7", "--set=backbone=small_cnn"]
+    sys.argv[1:] = ["train", "--labeled", data[0], "--unlabeled", data[1], "--out", str(root / "refused"), *settings]
+    main()
+
+
+def disturb(rank: int, step: int, number: int, other: str, folder: str) -> None:
+    """At this step this process gets the signal; the others hang in there, if so wished. All leave traces."""
+    from unihssl.data import cache
+    from unihssl.training.recorder import Recorder
+
+    here = Path(folder)
+    decode, add = cache.decode_files, Recorder.add
+
+    def slow(*arguments):
+        with (here / "decoded").open("a") as log:
+            log.write(f"{os.getpid()}\n")
+        time.sleep(0.5)
+        return decode(*arguments)
+
+    def added(self, images, done):
+        add(self, images, done)
+        self.count = getattr(self, "count", 0) + 1
+        (here / f"pid{self.fabric.global_rank}").write_text(str(os.getpid()))
+        if self.count == step and self.fabric.global_rank == rank:
+            (here / "when").write_text(str(time.time()))
+            os.kill(os.getpid(), number)
+        elif self.count == step and other == "hangs":
+            time.sleep(600)
+
+    cache.decode_files, Recorder.add = slow, added
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "train-all":
+        train_all(Path(sys.argv[2]))
+    else:
+        from unihssl.cli import main
+
+        disturb(**json.loads(os.environ.get("DISTURB", "{}")))
+        main()
