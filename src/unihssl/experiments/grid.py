@@ -15,7 +15,7 @@ from unihssl.errors import RunInterruptedError, UserError
 from unihssl.experiments.launchers import Launcher
 from unihssl.files import read_json
 from unihssl.training.display import Display
-from unihssl.training.run_directory import RESULT
+from unihssl.training.run_directory import FREE_TO_CHANGE, RESULT
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,10 @@ class Run:
     failure: str = ""
 
     def folder(self, out: Path) -> Path:
-        """Named by all that decides the result: every resolved setting and the version of this package."""
+        """Named by all that decides the result: every setting that matters to training, and this package's version."""
         settings, params = resolve(self.knobs)
-        content = json.dumps([__version__, self.pair, asdict(settings), asdict(params)], sort_keys=True)
+        values = {k: v for k, v in (asdict(settings) | asdict(params)).items() if k not in FREE_TO_CHANGE}
+        content = json.dumps([__version__, self.pair, values], sort_keys=True)
         return out / hashlib.sha256(content.encode()).hexdigest()[:16]
 
 

@@ -1,7 +1,6 @@
 """BatchNorm whose statistics are of the whole batch, however many processes share it."""
 
 import torch
-from timm.layers import convert_sync_batchnorm
 from torch import Tensor, nn
 from torch.distributed.nn.functional import all_gather
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -18,6 +17,8 @@ def synchronise(module: nn.Module, device: torch.device) -> None:
     if device.type == "cpu":
         _synchronise_on_host(module)
     else:
+        from timm.layers import convert_sync_batchnorm  # not for everybody who trains alone
+
         convert_sync_batchnorm(module)
 
 
