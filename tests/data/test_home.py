@@ -59,19 +59,13 @@ def test_a_wish_that_cannot_be_kept_is_an_error(machine, size, device, wish, on_
         home.choose_home(size * GIB, device, wish, on_disk=on_disk)
 
 
-def test_free_memory_is_positive_and_real():
-    assert 2**20 < home.free_memory() < 2**50
-
-
-def test_a_containers_limit_counts(monkeypatch):
-    limits = {
-        "memory.max": "4294967296\n",
-        "memory.current": "3221225472\n",
-        "memory.stat": "anon 1\ninactive_file 1073741824\n",
-    }
-    read = home.Path.read_text
-    monkeypatch.setattr(home.Path, "read_text", lambda path, *a, **k: limits.get(path.name) or read(path, *a, **k))
-    assert home.free_memory() == 2 * GIB  # what is only cached can be taken back
+def test_every_process_needs_room_of_its_own(machine, monkeypatch):
+    """A map is shared by all processes of a machine; copies in memory are not."""
+    assert home.choose_home(30 * GIB, CPU, "auto", 1, on_disk=True) == "host"
+    assert home.choose_home(30 * GIB, CPU, "auto", 2, on_disk=True) == "disk"
+    assert home.choose_home(30 * GIB, CUDA, "auto", 8, on_disk=True) == "gpu"  # each has a GPU of its own
+    monkeypatch.setenv(home.NEIGHBOURS, "4")
+    assert home.choose_home(30 * GIB, CUDA, "auto", on_disk=True) == "disk"
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,6 +86,35 @@ def test_an_interrupted_grid_goes_on(tmp_path):
     assert (begun / "metrics.jsonl").read_text().startswith(before)  # from where it was
 
 
+def die_soon(number: int) -> int:
+    threading.Timer(0.2, os._exit, (9,)).start()
+    return number
+
+
+def test_a_process_that_dies_after_its_task_is_replaced():
+    outcomes = LocalLauncher(1).launch(die_soon, [1, 2])
+    assert next(outcomes) == (1, 1)
+    time.sleep(1)
+    assert next(outcomes) == (2, 2)
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_save_and_stop_when_their_parent_is_gone(how, tmp_path):
+    command = [sys.executable, "-m", "unihssl", "benchmark", "digits", "--methods", "supervised", "--seeds", "1"]
+    command += ["--workers", "1", "--out", str(tmp_path), "--set", "epochs=10000", "--set", "log_every=1"]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/metrics.jsonl")))
+    process.send_signal(how)  # to the parent alone
+    code = process.wait(timeout=60)
+    assert code == (130 if how == signal.SIGTERM else -9)
+    until(lambda: any(tmp_path.glob("*/checkpoint.pt")))
+    (log,) = tmp_path.glob("*/metrics.jsonl")
+    time.sleep(0.5)
+    length = log.stat().st_size
+    time.sleep(1)
+    assert log.stat().st_size == length
+
+
 def until(condition, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition():
@@ -139,7 +169,9 @@ def test_the_gpus_already_chosen_are_the_ones_shared_out(monkeypatch):
 def test_shares_of_a_cluster_let_all_workers_run_at_a_time():
     assert share_cpus([16], 4) == 4 and share_cpus([16, 16, 16, 16], 6) == 8 and share_cpus([2], 8) == 1
     assert share_cpus([16, 16], 3) == 8 and share_cpus([], 3) == 1
-    assert share_gpus([0, 0], 4, 0.5) == 0
+    assert share_gpus([0, 0], 4, None) == 0
+    with pytest.raises(UserError, match="no node of the Ray cluster has more than any GPU"):
+        share_gpus([0, 0], 4, 0.5)
     assert share_gpus([1], 4, None) == 0.25 and share_gpus([4, 4], 4, None) == 1 and share_gpus([1, 1], 3, None) == 0.5
     assert share_gpus([1], 4, 0.1) == 0.1
     with pytest.raises(UserError, match="no node of the Ray cluster has more than 1"):

@@ -9,7 +9,14 @@ from unihssl import UserError
 from unihssl.config import Settings
 from unihssl.models.classifier import Classifier
 from unihssl.models.small import SmallCNN
-from unihssl.training.setup import make_fabric, make_optimizer, pick_device, schedule_factor, set_learning_rate
+from unihssl.training.setup import (
+    make_fabric,
+    make_optimizer,
+    pick_device,
+    restore_momentum,
+    schedule_factor,
+    set_learning_rate,
+)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +83,19 @@ def test_device_is_the_cpu_unless_there_is_a_gpu():
     with pytest.raises(UserError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
         pick_device("tpu")
     assert make_fabric(Settings(device="cpu")).device.type == "cpu"
+
+
+def test_restored_momentum_is_laid_out_like_the_weights(network):
+    """On a GPU weights are channels-last; a checkpoint may come from a CPU, where they are not."""
+    optimizer = make_optimizer(network, Settings(lr=0.1))
+    network(torch.randn(4, 3, 16, 16)).sum().backward()
+    optimizer.step()
+    saved = optimizer.state_dict()
+    elsewhere = Classifier(SmallCNN(), SmallCNN.feature_dim, 3).to(memory_format=torch.channels_last)
+    other = make_optimizer(elsewhere, Settings(lr=0.1))
+    restore_momentum(other, saved)
+    pairs = zip(network.parameters(), elsewhere.parameters(), strict=True)
+    assert any(not p.is_contiguous() for p in elsewhere.parameters())
+    for before, now in pairs:
+        buffer = other.state[now]["momentum_buffer"]
+        assert torch.equal(buffer, optimizer.state[before]["momentum_buffer"]) and buffer.stride() == now.stride()

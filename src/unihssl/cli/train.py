@@ -24,6 +24,7 @@ def train(
     home: str = typer.Option(
         "", help="Where decoded images live: auto, gpu, host or disk (memory-mapped).", show_default="auto"
     ),
+    precision: str = typer.Option("", help="auto (bf16 on a GPU), bf16 or fp32.", show_default="auto"),
     resume: bool = typer.Option(False, help="Go on with the run in --out where it was stopped or killed."),
     settings: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated."),
     config: Path | None = typer.Option(None, help="YAML file of knobs; --set and options win over it."),
@@ -46,7 +47,13 @@ def train(
     from unihssl.training.display import Display
     from unihssl.training.run_directory import read_yaml
 
-    given: dict[str, Any] = {"method": method, "backbone": backbone, "weights": weights, "home": home}
+    given: dict[str, Any] = {
+        "method": method,
+        "backbone": backbone,
+        "weights": weights,
+        "home": home,
+        "precision": precision,
+    }
     given = {name: value for name, value in given.items() if value} | ({} if seed is None else {"seed": seed})
     values = (read_yaml(config) if config else {}) | dict(map(split_setting, settings)) | given
     if out is None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import numpy as np
 from PIL import UnidentifiedImageError
 
 from unihssl.data.images import UNREADABLE, load_square
+from unihssl.data.machine import cpus
 
 FORMAT = 1  # to be raised whenever the same file would come out as other pixels
 NOT_READ = bytes(32)  # stands for the digest of a file that could not be read at all
@@ -39,7 +39,7 @@ def spread(work: Callable[[range], Part], total: int, progress: Progress | None 
     step = min(max(total // 500, 1), 256)
     parts = [range(first, min(first + step, total)) for first in range(0, total, step)]
     done: list[Part] = []
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
+    with ThreadPoolExecutor(cpus()) as pool:
         try:
             for rows, result in zip(parts, pool.map(work, parts), strict=True):
                 done.append(result)

@@ -60,7 +60,7 @@ class DomainPair:
         The unlabeled part gets no labels, so that none can be used.
         """
         labels = torch.from_numpy(self.labeled.domain.labels)
-        stores, said = settle([self.labeled.store, self.unlabeled.store], device, settings.home)
+        stores, said = settle([self.labeled.store, self.unlabeled.store], device, settings.home, shard[1])
 
         def training(part: Part, stream: int, wish: int, area: float, labels: Tensor | None) -> TrainingDomain:
             seed = seed_for("domain", settings.seed, stream)

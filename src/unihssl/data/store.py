@@ -13,6 +13,7 @@ from torch import Tensor
 from unihssl.data.cache import Cache
 from unihssl.data.decode import Progress, array_key, decode_in_memory
 from unihssl.data.images import UNREADABLE, upright_size
+from unihssl.data.machine import free_memory
 from unihssl.data.readers import some
 from unihssl.data.sources import Domain
 from unihssl.errors import UserError
@@ -52,10 +53,21 @@ def fill_store(
         except OSError as error:
             said = f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error}"
             domain = replace(domain, notes=(*domain.notes, f"{said} (choose a folder with --set cache=DIR, or none)"))
-    decoded = decoded or decode_in_memory(files, size, progress)
+    if decoded is None:
+        _refuse_too_large(domain, size)
+        decoded = decode_in_memory(files, size, progress)
     if decoded.unreadable:
         domain = _without_unreadable(domain, decoded.unreadable)
     return domain, Store(as_tensor(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap))
+
+
+def _refuse_too_large(domain: Domain, size: tuple[int, int]) -> None:
+    needed, free = len(domain) * size[0] * size[1] * 3, free_memory()
+    if needed > free:
+        raise UserError(
+            f"{domain.name}: {len(domain)} decoded images take {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB of "
+            "memory are free. Training can keep them on disk (--set cache=DIR); else use fewer, or a smaller image_size"
+        )
 
 
 def as_tensor(samples: np.ndarray) -> Tensor:

@@ -15,6 +15,7 @@ from unihssl.errors import RunInterruptedError, UserError
 from unihssl.experiments.launchers import Launcher
 from unihssl.files import read_json
 from unihssl.training.display import Display
+from unihssl.training.interrupt import termination_interrupts
 from unihssl.training.run_directory import FREE_TO_CHANGE, RESULT
 
 
@@ -43,14 +44,18 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Laun
     out = out.resolve()  # a worker may live in another folder
     waiting = []
     for run in runs:
-        if resolve(run.knobs)[0].devices > 1:
-            raise UserError("devices must be 1 in a grid: each run has one GPU, and the runs share what there is")
+        settings = resolve(run.knobs)[0]
+        if settings.devices * settings.nodes > 1:
+            raise UserError("a run of a grid is one process: devices and nodes must be 1; the runs share what there is")
         if (run.folder(out) / RESULT).exists():
             yield replace(run, result=read_json(run.folder(out) / RESULT))
         else:
             waiting.append(run)
     try:
-        with closing(launcher.launch(partial(_train, load_pair=load_pair, out=out), waiting)) as outcomes:
+        with (
+            termination_interrupts(),
+            closing(launcher.launch(partial(_train, load_pair=load_pair, out=out), waiting)) as outcomes,
+        ):
             for run, outcome in outcomes:
                 if isinstance(outcome, RunInterruptedError):
                     raise outcome

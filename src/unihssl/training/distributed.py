@@ -34,6 +34,14 @@ def anyone(fabric: Fabric, flag: bool) -> bool:
     return bool(fabric.all_reduce(torch.tensor(float(flag), device=fabric.device), reduce_op="sum") > 0)
 
 
+def all_agree(fabric: Fabric, number: int) -> bool:
+    """Whether all processes have the same number; all must ask at the same moment."""
+    if fabric.world_size == 1:
+        return True
+    everybodys = fabric.all_gather(torch.tensor(number, device=fabric.device))
+    return bool((everybodys == number).all())
+
+
 def share_memory(fabric: Fabric, method: nn.Module) -> None:
     """Give every process the first one's buffers: GPUs need not agree on the last bit of what each swept alone."""
     if fabric.world_size > 1:

@@ -1,7 +1,9 @@
-"""Ctrl-C and SIGTERM ask a run to save and stop; asked twice, it stops at once."""
+"""Ctrl-C and SIGTERM ask a run to save and stop; asked twice in the same way, it stops at once."""
 
 import signal
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 
 
@@ -10,6 +12,7 @@ class InterruptGuard:
 
     def __init__(self) -> None:
         self.requested = False
+        self._last = 0
         self._before: dict[signal.Signals, object] = {}
 
     def __enter__(self) -> "InterruptGuard":
@@ -25,6 +28,19 @@ class InterruptGuard:
             signal.signal(name, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if self._last == number:  # another signal may be the same wish, by way of a parent process
             raise KeyboardInterrupt
-        self.requested = True
+        self.requested, self._last = True, number
+
+
+@contextmanager
+def termination_interrupts() -> Iterator[None]:
+    """While entered, SIGTERM is what Ctrl-C is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -17,7 +17,7 @@ from unihssl.methods.base import Method, Stage
 from unihssl.training.batch_norm import synchronise
 from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
-from unihssl.training.distributed import FabricPeers, anyone, share_memory
+from unihssl.training.distributed import FabricPeers, all_agree, anyone, share_memory
 from unihssl.training.interrupt import InterruptGuard
 from unihssl.training.recorder import Recorder, all_finite
 from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
@@ -52,6 +52,8 @@ class Trainer:
             self.method.load_state_dict(state)
             display.note(f"resuming after {self._global(position)} of {sum(self.totals)} steps")
         steps_done = self._global(position)
+        if not all_agree(self.fabric, steps_done):
+            raise UserError(f"{self.folder}: not all processes see the same checkpoint; all machines must share --out")
         self.recorder = Recorder(self.fabric, display, truth, self.folder, steps_done, self.settings.tensorboard)
         try:
             with InterruptGuard() as self.guard, own_stream(self.fabric.device):
@@ -79,7 +81,14 @@ class Trainer:
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.module.train()
         self.step = Step(
-            self.fabric, self.module, self.method, self.optimizer, self.data, stage.step, self._capture(stage)
+            self.fabric,
+            self.module,
+            self.method,
+            self.optimizer,
+            self.data,
+            stage.step,
+            self._capture(stage),
+            self.recorder.display.note,
         )
         self.recorder.start(stage.name, total, start, self.step.meter)
         for step in range(start, total):
@@ -169,6 +178,8 @@ def own_stream(device: torch.device) -> Iterator[None]:
         return
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     stream.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(stream):
-        yield
-    torch.cuda.current_stream(device).wait_stream(stream)
+    try:
+        with torch.cuda.stream(stream):
+            yield
+    finally:
+        torch.cuda.current_stream(device).wait_stream(stream)

@@ -80,13 +80,17 @@ def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
     def rate_of(lr: float) -> float | Tensor:
         return torch.tensor(lr, device=device) if on_gpu else lr
 
-    return torch.optim.SGD(
+    optimizer = torch.optim.SGD(
         [{"params": p, "lr": rate_of(lr), "base_lr": lr, "weight_decay": wd} for (lr, wd), p in groups.items()],
         lr=settings.lr,
         fused=on_gpu or None,
         momentum=settings.momentum,
         nesterov=settings.nesterov and settings.momentum > 0,
     )
+    if on_gpu and settings.momentum:  # a fused update wants all or none, and some may get their first gradient late
+        for parameter in module.parameters():
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer
 
 
 def schedule_factor(settings: Settings, step: int, progress: float) -> float:
@@ -113,3 +117,7 @@ def set_learning_rate(groups: Iterable[dict[str, Any]], factor: float) -> None:
 def restore_momentum(optimizer: Any, state: dict[str, Any]) -> None:
     """Take over what the optimiser had gathered; rates and the like follow from the settings and the device."""
     optimizer.load_state_dict({"state": state["state"], "param_groups": optimizer.state_dict()["param_groups"]})
+    for parameter, gathered in optimizer.state.items():
+        buffer = gathered.get("momentum_buffer")
+        if buffer is not None:  # laid out like its weights, which are channels-last on a GPU
+            gathered["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)

@@ -31,24 +31,26 @@ class Step:
         data: PairedData,
         step: Callable[[PairedBatch], Losses],
         capture: bool,
+        note: Callable[[str], None],
     ) -> None:
+        """`note` tells the user, once, where capture was wanted and cannot be had."""
         self.fabric, self.module, self.method, self.optimizer = fabric, module, method, optimizer
         self.data, self.step = data, step
         self.meter = Meter()
         self.average_statistics = AverageStatistics(fabric, method)
         self.images = 0  # fetched for a step, over all processes
-        self.waits = False  # whether the step was seen to wait for the GPU, which a graph cannot hold
-        self._to_warm_up = WARM_UP if capture else 0
-        self._capture = capture
+        self.note = note
+        self._capture, self._to_warm_up = capture, WARM_UP
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        if self._to_warm_up:
+        if self._graph is None and self._capture and not self._to_warm_up:
+            self._try_to_capture()
+        if self._graph:
+            self._graph.replay()
+        elif self._capture:
             self._to_warm_up -= 1
             self._run_watched() if self._to_warm_up == 0 else self._run()
-        elif self._capture and not self.waits:
-            self._graph = self._graph or self._captured()
-            self._graph.replay()
         else:
             self._run()
 
@@ -64,7 +66,7 @@ class Step:
         self.images = batch.images
 
     def _run_watched(self) -> None:
-        """Take note if anything in the step makes the host wait for the GPU."""
+        """Do without a graph, which cannot hold it, if anything in the step makes the host wait for the GPU."""
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
@@ -72,7 +74,23 @@ class Step:
                 self._run()
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        self.waits = any("called a synchronizing" in str(warning.message) for warning in seen)
+        for warning in seen:
+            if "called a synchronizing" in str(warning.message):
+                self._do_without("its step waits for the GPU")
+            elif "Synchronization debug mode" not in str(warning.message):
+                warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+
+    def _try_to_capture(self) -> None:
+        try:
+            self._graph = self._captured()
+        except RuntimeError as error:  # not enough memory for a graph's own, or a wait that the watched step had not
+            self.optimizer.zero_grad()
+            self._do_without(str(error).splitlines()[0])
+
+    def _do_without(self, reason: str) -> None:
+        if self._capture:
+            self.note(f"steps are not replayed as a CUDA graph, which is slower: {reason}")
+        self._capture = False
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()

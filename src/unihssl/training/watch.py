@@ -42,8 +42,14 @@ class Watch:
             if not child:
                 os.environ[PARENT] = str(os.getpid())
             threading.Thread(target=self._look, name="watch", daemon=True).start()
-        self.fabric.launch()  # waits for all processes to be there
-        self._adopt()
+        try:
+            self.fabric.launch()  # waits for all processes to be there
+            self._adopt()
+        except BaseException:
+            self._left.set()
+            self._adopt()
+            _end(_children, 0.0)
+            raise
         return self
 
     def __exit__(

@@ -2,6 +2,9 @@
 
 import multiprocessing
 import os
+import signal
+import threading
+import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -9,11 +12,14 @@ from typing import TypeVar
 
 import torch
 
+from unihssl.data.home import NEIGHBOURS
+from unihssl.data.machine import cpus
 from unihssl.experiments.launchers.base import ProcessDiedError
 
 T = TypeVar("T")
 R = TypeVar("R")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+SAVING = 20.0  # seconds a worker has to save when its parent is gone
 
 
 class LocalLauncher:
@@ -35,7 +41,12 @@ class LocalLauncher:
             while waiting or running:
                 while free and waiting:
                     seat, task = free.pop(0), waiting.pop()
-                    running[seats[seat].submit(function, task)] = seat, task
+                    try:
+                        future = seats[seat].submit(function, task)
+                    except BrokenProcessPool:  # it died after its last task
+                        seats[seat] = self._seat(gpus[seat])
+                        future = seats[seat].submit(function, task)
+                    running[future] = seat, task
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     seat, task = running.pop(future)
                     try:
@@ -48,14 +59,17 @@ class LocalLauncher:
                         outcome = error
                     free.append(seat)
                     yield task, outcome
-        finally:  # Ctrl-C has reached the processes too: those under way save and stop
+        finally:
+            if running:  # cut short: those under way save and stop
+                for child in multiprocessing.active_children():
+                    child.terminate()
             for pool in seats:
                 pool.shutdown(cancel_futures=True)
 
     def _seat(self, gpu: str | None) -> ProcessPoolExecutor:
-        threads = max(1, (os.cpu_count() or 1) // self.workers)
+        threads = max(1, cpus() // self.workers)
         context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
-        return ProcessPoolExecutor(1, context, initializer=_prepare, initargs=(threads, gpu))
+        return ProcessPoolExecutor(1, context, initializer=_prepare, initargs=(threads, gpu, self.workers))
 
 
 def visible_gpus() -> list[str]:
@@ -71,8 +85,20 @@ def assign_gpus(workers: int, gpus: Sequence[str]) -> list[str | None]:
     return [gpus[i % len(gpus)] if gpus else None for i in range(workers)]
 
 
-def _prepare(threads: int, gpu: str | None) -> None:
+def _prepare(threads: int, gpu: str | None, workers: int) -> None:
     """First thing in a new process: CUDA reads the variable when it is first used, never again."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.environ[NEIGHBOURS] = str(workers)
     if gpu is not None:
         os.environ[VISIBLE] = gpu
     torch.set_num_threads(threads)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent is gone would train on, and then hold its GPU for ever: let it save and stop."""
+    parent = multiprocessing.parent_process()
+    if parent:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(SAVING)
+        os._exit(1)

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
+from unihssl.data import machine
 from unihssl.errors import RunInterruptedError, UserError
 from unihssl.experiments.launchers.base import ProcessDiedError
 
@@ -95,7 +96,7 @@ def cluster(ray: Any, workers: int) -> Iterator[None]:
                 ray.init(address=address, **quiet)
             else:
                 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-                cpus = max(workers, os.cpu_count() or 1)
+                cpus = max(workers, machine.cpus())
                 small: dict[str, Any] = {"include_dashboard": False, "object_store_memory": STORE_BYTES}
                 ray.init(address="local", num_cpus=cpus, _temp_dir=scratch, **small, **quiet)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
@@ -117,10 +118,11 @@ def share_cpus(nodes: Sequence[int], workers: int) -> int:
 
 def share_gpus(nodes: Sequence[int], workers: int, wish: float | None) -> float:
     """The GPUs of each run: as wished, else a card or an even share of one; 0 where the cluster has none."""
-    if not any(nodes):
+    if not any(nodes) and wish is None:
         return 0
-    if wish is not None and wish > max(nodes):
-        raise UserError(f"--gpus-per-run {wish:g}: no node of the Ray cluster has more than {max(nodes)}")
+    if wish is not None and wish > max(nodes, default=0):
+        most = max(nodes, default=0) or "any GPU"
+        raise UserError(f"--gpus-per-run {wish:g}: no node of the Ray cluster has more than {most}")
     return wish if wish is not None else 1 / math.ceil(workers / sum(nodes))
 
 

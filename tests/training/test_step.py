@@ -1,0 +1,74 @@
+"""When a step is captured, when it is not, and what the user is told; with a graph that only counts."""
+
+import warnings
+
+import pytest
+import torch
+
+from unihssl.training import step as module
+from unihssl.training.step import WARM_UP, Step
+
+
+class CountingStep(Step):
+    """Neither data nor GPU: every way to take a step is noted."""
+
+    def __init__(self, capture: bool, failure: str = "", says: tuple[str, ...] = ()) -> None:
+        self.optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
+        self.note, self.notes, self.taken = lambda text: self.notes.append(text), [], []
+        self._capture, self._to_warm_up, self._graph = capture, WARM_UP, None
+        self.failure, self.says = failure, says
+
+    def _run(self) -> None:
+        self.taken.append("run")
+        for text in self.says:
+            warnings.warn(text, stacklevel=1)
+
+    def _captured(self):
+        if self.failure:
+            raise RuntimeError(self.failure)
+        self.taken.append("captured")
+        return self
+
+    def replay(self) -> None:
+        self.taken.append("replayed")
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    monkeypatch.setattr(module.torch.cuda, "set_sync_debug_mode", lambda mode: None)
+
+
+def take(step: CountingStep, steps: int = 6) -> list[str]:
+    for _ in range(steps):
+        step()
+    return step.taken
+
+
+def test_some_steps_run_as_they_are_and_one_graph_is_replayed():
+    step = CountingStep(capture=True)
+    assert take(step) == ["run"] * WARM_UP + ["captured"] + ["replayed"] * 3 and not step.notes
+
+
+def test_without_capture_every_step_runs():
+    assert take(CountingStep(capture=False)) == ["run"] * 6
+
+
+def test_a_step_that_waits_is_not_captured_and_the_user_is_told_once():
+    step = CountingStep(capture=True, says=("called a synchronizing CUDA operation (somewhere)",) * 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert take(step) == ["run"] * 6
+    assert step.notes == ["steps are not replayed as a CUDA graph, which is slower: its step waits for the GPU"]
+
+
+def test_other_warnings_of_the_watched_step_are_not_swallowed():
+    step = CountingStep(capture=True, says=("Synchronization debug mode is a prototype", "mind the gap"))
+    with pytest.warns(UserWarning, match="mind the gap"):
+        take(step, WARM_UP)
+    assert not step.notes
+
+
+def test_a_failed_capture_costs_speed_not_the_run():
+    step = CountingStep(capture=True, failure="CUDA out of memory. Tried\nto allocate")
+    assert take(step) == ["run"] * 6
+    assert step.notes == ["steps are not replayed as a CUDA graph, which is slower: CUDA out of memory. Tried"]
