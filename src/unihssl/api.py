@@ -14,14 +14,12 @@ from unihssl import methods
 from unihssl.config import Settings, knob_fields, parse
 from unihssl.data.draws import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
-from unihssl.data.readers import is_reference, some
-from unihssl.data.sources import Domain, test_domain
-from unihssl.data.store import fill_store
 from unihssl.data.views import Views
 from unihssl.errors import UserError
 from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, Predictions, load_model
-from unihssl.files import read_json, write_json
+from unihssl.evaluation.samples import known_samples
+from unihssl.files import write_json
 from unihssl.methods.base import Task
 from unihssl.methods.presets import RECIPES, preset_knobs
 from unihssl.models.backbones import EncoderFactory
@@ -96,26 +94,14 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
 def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str = "auto") -> dict[str, Any]:
     """Score a trained model on its own held-out images, or on all labeled images of the sources given."""
     model = load_model(run, pick_device(device))
-    settings = resolve(read_config(run))[0] if (run / CONFIG).exists() else Settings()
-    given = {"labeled": labeled, "unlabeled": unlabeled}
-    split = run / "split.json"
-    held_out = read_json(split) if labeled is None and unlabeled is None and split.exists() else {}
-    parts: dict[str, tuple[Predictions, np.ndarray]] = {}
-    notes: list[str] = []
-    for role, source in given.items():
-        if held_out and held_out[role]["test"]:
-            domain = _held_out(held_out[role], role, model, settings)
-        elif source is not None:
-            domain = test_domain(source, tuple(model.classes_.tolist()), settings)
-        else:
-            continue
-        domain, store = fill_store(domain, model.stored_size)
-        notes += domain.notes
-        rows = np.flatnonzero(domain.known)
-        parts[role] = model.predict_store(store, rows), domain.labels[rows]
-    if not parts:
-        raise UserError(f"{run}: no labeled test images were held out here; give some with --labeled or --unlabeled")
-    return score(parts, model.rule) | {"notes": notes}
+    samples = known_samples(run, model, settings_of(run), labeled, unlabeled)
+    parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
+    return score(parts, model.rule) | {"notes": [note for part in samples.values() for note in part.domain.notes]}
+
+
+def settings_of(run: Path) -> Settings:
+    """The settings a run was made with; the defaults for a saved model, which notes none."""
+    return resolve(read_config(run))[0] if (run / CONFIG).exists() else Settings()
 
 
 def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
@@ -189,18 +175,6 @@ def _given(source: Any, stored: str) -> Any:
 
 def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:
     return model.predict_store(part.store, part.split.test), part.domain.labels[part.split.test]
-
-
-def _held_out(record: dict[str, Any], role: str, model: Model, settings: Settings) -> Domain:
-    source = record["source"]
-    if not is_reference(source) and not Path(source).exists():
-        raise UserError(f"{source}: the {role} data of this run is not there; give test images with --{role}")
-    domain = test_domain(source, tuple(model.classes_.tolist()), settings)
-    row_of = {name: i for i, name in enumerate(domain.names)}
-    gone = [name for name in record["test"] if name not in row_of]
-    if gone:
-        raise UserError(f"{source}: {len(gone)} of {len(record['test'])} test images are gone ({some(gone)})")
-    return domain.keep(np.array(sorted(row_of[name] for name in record["test"]), dtype=np.int64))
 
 
 def _decoding(display: Display) -> Callable[[str], Callable[[int, int], None]]:

@@ -1,0 +1,64 @@
+"""What a trained model can be measured on: the images its run held out, or others whose classes are known."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from unihssl.config import Settings
+from unihssl.data.readers import is_reference, some
+from unihssl.data.sources import Domain, test_domain
+from unihssl.data.store import Store, fill_store
+from unihssl.errors import UserError
+from unihssl.evaluation.model import Model
+from unihssl.files import read_json
+
+
+class KnownSamples(NamedTuple):
+    """Decoded samples of one domain, and the rows whose class is known."""
+
+    domain: Domain
+    store: Store
+    rows: np.ndarray
+
+    @property
+    def labels(self) -> np.ndarray:
+        return np.asarray(self.domain.labels[self.rows])
+
+
+def known_samples(
+    run: Path, model: Model, settings: Settings, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False
+) -> dict[str, KnownSamples]:
+    """By domain: the run's own held-out images, or all of the sources given.
+
+    With `held_out` the sources given are those the run was made from (arrays, or folders that have moved), and only
+    what it held out of them is taken.
+    """
+    split = run / "split.json"
+    own = held_out or (labeled is None and unlabeled is None and split.exists())
+    records = read_json(split) if own else {}
+    samples = {}
+    for role, source in (("labeled", labeled), ("unlabeled", unlabeled)):
+        if own and records[role]["test"]:
+            domain = _held_out(records[role], role, model, settings, source)
+        elif source is not None and not own:
+            domain = test_domain(source, tuple(model.classes_.tolist()), settings)
+        else:
+            continue
+        domain, store = fill_store(domain, model.stored_size)
+        samples[role] = KnownSamples(domain, store, np.flatnonzero(domain.known))
+    if not samples:
+        raise UserError(f"{run}: no labeled test images were held out here; give some with --labeled or --unlabeled")
+    return samples
+
+
+def _held_out(record: dict[str, Any], role: str, model: Model, settings: Settings, given: Any) -> Domain:
+    source = record["source"] if given is None else given
+    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
+        raise UserError(f"{source}: the {role} data of this run is not there; give test images with --{role}")
+    domain = test_domain(source, tuple(model.classes_.tolist()), settings)
+    row_of = {name: i for i, name in enumerate(domain.names)}
+    gone = [name for name in record["test"] if name not in row_of]
+    if gone:
+        raise UserError(f"{domain.name}: {len(gone)} of {len(record['test'])} test images are gone ({some(gone)})")
+    return domain.keep(np.array(sorted(row_of[name] for name in record["test"]), dtype=np.int64))

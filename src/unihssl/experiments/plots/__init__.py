@@ -1,0 +1,21 @@
+"""Figures of runs and grids. Each function writes a PNG and an SVG of one name and returns both paths.
+
+matplotlib is loaded when the first figure is drawn: `pip install 'unihssl[plots]'`.
+"""
+
+from unihssl.experiments.plots.canvas import require_matplotlib
+from unihssl.experiments.plots.confusion import confusion_matrices
+from unihssl.experiments.plots.features import feature_map
+from unihssl.experiments.plots.from_run import run_features, run_guesses
+from unihssl.experiments.plots.learning import learning_curves
+from unihssl.experiments.plots.sensitivity import sensitivity_curve
+
+__all__ = [
+    "confusion_matrices",
+    "feature_map",
+    "learning_curves",
+    "require_matplotlib",
+    "run_features",
+    "run_guesses",
+    "sensitivity_curve",
+]

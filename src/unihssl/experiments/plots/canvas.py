@@ -1,0 +1,94 @@
+"""How every figure looks and is written: same style, colours and bytes on each call, whatever the user has set up."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unihssl.errors import UserError
+from unihssl.files import atomic, write_error
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLUMN, PAGE = 3.5, 7.0  # inches: the widths of one column and of two
+GREY = "#666666"
+# Petroff's ten colours, chosen so that people with any colour vision tell them apart (arXiv 2107.02270).
+COLOURS = (
+    "#3f90da",
+    "#ffa90e",
+    "#bd1f01",
+    "#832db6",
+    "#94a4a2",
+    "#a96b59",
+    "#e76300",
+    "#92dadd",
+    "#717581",
+    "#b9ac70",
+)
+STYLE = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "axes.labelsize": 8,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "lines.linewidth": 1.3,
+    "svg.fonttype": "none",  # text stays text: it can be searched and compared
+    "svg.hashsalt": "unihssl",  # else the ids in the file differ on each call
+}
+
+
+def require_matplotlib() -> None:
+    """Called before long work too, which must not be done in vain."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise UserError("plots need matplotlib: pip install 'unihssl[plots]'") from None
+
+
+def write_figure(out: str | Path, width: float, height: float, draw: Callable[["Figure"], None]) -> tuple[Path, Path]:
+    """Draw on an empty figure (inches) and write `out`.png and `out`.svg, replacing what is there.
+
+    Neither pyplot nor a backend of the user's is touched, and what the user set in matplotlibrc is not seen.
+    """
+    require_matplotlib()
+    from matplotlib import style
+    from matplotlib.figure import Figure
+
+    stem = Path(out)
+    if stem.suffix in (".png", ".svg"):
+        stem = stem.with_suffix("")
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(stem.parent, error) from error
+    png, svg = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg"))
+    with style.context(["default", STYLE]):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        draw(figure)
+        common: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.03}
+        with atomic(png) as path:
+            figure.savefig(path, format="png", dpi=200, metadata={"Software": None}, **common)
+        with atomic(svg) as path:
+            figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, **common)
+    return png, svg
+
+
+def class_colours(count: int) -> list[Any]:
+    """A colour for each class: ten that are told apart, or, for more, shades from dark to light."""
+    if count <= len(COLOURS):
+        return list(COLOURS[:count])
+    from matplotlib import colormaps
+
+    return [colormaps["viridis"](i / (count - 1)) for i in range(count)]
+
+
+def percent_axis(axis: "Axes", label: str) -> None:
+    """The y axis of shares that are given in percent."""
+    axis.set_ylabel(f"{label} (%)")
+    axis.grid(axis="y", linewidth=0.4, alpha=0.4)

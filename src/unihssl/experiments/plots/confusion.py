@@ -1,0 +1,99 @@
+"""Which classes are taken for which, in each domain."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unihssl.errors import UserError
+from unihssl.experiments.plots.canvas import PAGE, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+MOST_NUMBERS = 15  # with more classes the numbers would not be readable: the worst confusions are listed instead
+LISTED = 5
+
+
+def confusion_matrices(
+    parts: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    class_names: Sequence[object],
+    out: str | Path,
+    *,
+    title: str = "",
+) -> tuple[Path, Path]:
+    """A matrix for each domain, side by side; a row adds up to 100%.
+
+    `parts` maps a domain's name to true and predicted classes, as indices into `class_names`.
+    """
+    measured = {name: part for name, part in parts.items() if len(part[0])}
+    if not measured:
+        raise UserError("there are no test images of known class to draw a confusion matrix of")
+    names = [str(name) for name in class_names]
+    side = max(PAGE / 2, 0.085 * len(names) + 0.8)
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots(1, len(measured), squeeze=False)[0]
+        for axis, (domain, (truth, guess)) in zip(axes, measured.items(), strict=True):
+            counts = count_confusions(truth, guess, len(names))
+            image = _draw_matrix(axis, normalise_rows(counts), names)
+            accuracy = 100 * np.trace(counts) / counts.sum()
+            axis.set_title(f"{domain} domain: {accuracy:.1f}% of {counts.sum():,} right")
+            axis.set_xlabel("predicted class")
+            if axis is axes[0]:
+                axis.set_ylabel("true class (a row adds up to 100%)")
+            else:
+                axis.set_yticklabels([])
+            if len(names) > MOST_NUMBERS:
+                worst = "\n".join(_say(name, names) for name in top_confusions(counts, LISTED))
+                axis.set_xlabel(f"predicted class\n\nmost frequent confusions\n{worst or 'none'}")
+        if len(names) > MOST_NUMBERS:
+            figure.colorbar(image, ax=list(axes), shrink=0.5, label="share of the true class (%)")
+        figure.suptitle(title, fontsize=9)
+
+    return write_figure(out, side * len(measured), side, draw)
+
+
+def count_confusions(truth: np.ndarray, guess: np.ndarray, classes: int) -> np.ndarray:
+    """How many samples of each class (rows) were taken for each (columns)."""
+    counts = np.zeros((classes, classes), dtype=np.int64)
+    np.add.at(counts, (truth, guess), 1)
+    return counts
+
+
+def normalise_rows(counts: np.ndarray) -> np.ndarray:
+    """In percent of the true class; NaN for a class without samples."""
+    totals = counts.sum(1, keepdims=True)
+    return np.asarray(np.divide(100.0 * counts, totals, out=np.full(counts.shape, np.nan), where=totals > 0))
+
+
+def top_confusions(counts: np.ndarray, most: int) -> list[tuple[int, int, int, float]]:
+    """The most frequent mistakes: true class, predicted class, how many, and their percentage of the true class."""
+    share = normalise_rows(counts)
+    wrong = [(int(t), int(g)) for t, g in np.argwhere(counts > 0) if t != g]
+    wrong.sort(key=lambda cell: (-counts[cell], -share[cell], cell))
+    return [(t, g, int(counts[t, g]), float(share[t, g])) for t, g in wrong[:most]]
+
+
+def _say(confusion: tuple[int, int, int, float], names: Sequence[str]) -> str:
+    truth, guess, count, share = confusion
+    return f"{names[truth]} → {names[guess]}: {count} ({share:.0f}%)"
+
+
+def _draw_matrix(axis: "Axes", share: np.ndarray, names: Sequence[str]) -> "AxesImage":
+    image = axis.imshow(share, cmap="Blues", vmin=0, vmax=100)
+    few = len(names) <= MOST_NUMBERS
+    size = 7 if few else max(3.5, 7 - 0.06 * len(names))
+    turned = 90 if max(map(len, names)) > 2 else 0
+    axis.set_xticks(range(len(names)), names, rotation=turned, fontsize=size)
+    axis.set_yticks(range(len(names)), names, fontsize=size)
+    axis.tick_params(length=0, pad=2)
+    axis.spines[:].set_visible(False)
+    for row, column in np.argwhere(share >= 0.5) if few else []:
+        value = share[row, column]
+        colour = "white" if value > 60 else "black"
+        axis.text(column, row, f"{value:.0f}", ha="center", va="center", fontsize=6.5, color=colour)
+    return image

@@ -1,0 +1,112 @@
+"""Features of both domains in the plane, before and after training."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unihssl.errors import UserError
+from unihssl.experiments.plots.canvas import GREY, PAGE, class_colours, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_POINTS = 1500  # more hide one another
+MOST_NAMED = 20  # classes in the legend
+DOMAINS = {0: ("labeled domain", "o"), 1: ("unlabeled domain", "x")}
+
+
+def feature_map(
+    before: np.ndarray,
+    after: np.ndarray,
+    domain: np.ndarray,
+    label: np.ndarray,
+    out: str | Path,
+    *,
+    class_names: Sequence[object] = (),
+    titles: tuple[str, str] = ("before training", "after training"),
+    seed: int = 0,
+    most: int = MOST_POINTS,
+) -> tuple[Path, Path]:
+    """Two t-SNE maps of the same samples, each of both domains together; colour is the class, marker the domain.
+
+    `before` and `after` hold a row of features for each sample, `domain` 0 (labeled) or 1 (unlabeled), `label` the
+    class as an index into `class_names`. At most `most` samples are drawn, evenly from classes and domains.
+    """
+    before, after, domain, label = map(np.asarray, (before, after, domain, label))
+    lengths = [len(x) for x in (before, after, domain, label)]
+    if len(set(lengths)) != 1:
+        raise UserError(f"features, domains and labels must be of the same samples; got {lengths} of them")
+    rows = balanced_subsample(label * 2 + domain, most, seed)
+    if len(rows) < 4:
+        raise UserError(f"a feature map needs 4 samples or more, and there are {len(rows)}")
+    names = [str(name) for name in class_names] or [str(i) for i in range(int(label.max()) + 1)]
+    places = [embed(features[rows], seed) for features in (before, after)]
+
+    def draw(figure: "Figure") -> None:
+        for number, (title, at) in enumerate(zip(titles, places, strict=True)):
+            axis = figure.add_subplot(1, 2, number + 1)
+            _scatter(axis, at, domain[rows], label[rows], len(names))
+            axis.set_title(title)
+        _legend(figure, names)
+
+    return write_figure(out, PAGE, 4.1, draw)
+
+
+def balanced_subsample(group: np.ndarray, most: int, seed: int) -> np.ndarray:
+    """Sorted rows, at most `most`: all of small groups, and the same number, drawn at random, of each larger one."""
+    found, counts = np.unique(group, return_counts=True)
+    if len(group) <= most:
+        return np.arange(len(group))
+    each = max(n for n in range(most + 1) if n <= 1 or np.minimum(counts, n).sum() <= most)
+    rng = np.random.default_rng(seed)
+    rows = np.concatenate([rng.permutation(np.flatnonzero(group == g))[:each] for g in found])
+    return np.sort(rows if len(rows) <= most else rng.permutation(rows)[:most])  # more groups than that: some of them
+
+
+def embed(features: np.ndarray, seed: int) -> np.ndarray:
+    """t-SNE after a PCA to 50 dimensions; on one thread, because several add up in an order that changes."""
+    from sklearn.decomposition import PCA
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
+
+    features = np.ascontiguousarray(features, dtype=np.float32)
+    if not np.isfinite(features).all():
+        raise UserError("the features hold values that are not finite; has this training gone astray?")
+    with threadpool_limits(1):
+        if min(features.shape) > 50:
+            features = PCA(50, random_state=seed).fit_transform(features)
+        perplexity = min(30.0, (len(features) - 1) / 3)
+        at: Any = TSNE(perplexity=perplexity, init="pca", random_state=seed).fit_transform(features)
+    return np.asarray(at, dtype=np.float64).round(2)
+
+
+def _scatter(axis: "Axes", at: np.ndarray, domain: np.ndarray, label: np.ndarray, classes: int) -> None:
+    colours = class_colours(classes)
+    for number, (_, marker) in DOMAINS.items():
+        for c in range(classes):
+            mine = (domain == number) & (label == c)
+            x, y = at[mine].T
+            axis.scatter(x, y, s=9, color=colours[c], marker=marker, linewidths=0.7 if marker == "x" else 0)
+    axis.set_xticks([])
+    axis.set_yticks([])
+    axis.set_aspect("equal", "datalim")
+    axis.set_xlabel("t-SNE 1 (no unit)")
+    axis.set_ylabel("t-SNE 2 (no unit)")
+    axis.spines[:].set_visible(True)
+
+
+def _legend(figure: "Figure", names: Sequence[str]) -> None:
+    from matplotlib.lines import Line2D
+
+    def mark(name: str, marker: str, colour: Any) -> Line2D:
+        return Line2D([], [], linestyle="", marker=marker, markersize=4, color=colour, label=name)
+
+    marks = [mark(name, marker, GREY) for name, marker in DOMAINS.values()]
+    if len(names) <= MOST_NAMED:
+        marks += [mark(name, "s", colour) for name, colour in zip(names, class_colours(len(names)), strict=True)]
+    else:
+        marks.append(mark(f"{len(names)} classes, {names[0]} (dark) to {names[-1]} (light)", "s", "none"))
+    figure.legend(handles=marks, loc="outside lower center", ncols=6, columnspacing=1.2, handletextpad=0.2)

@@ -1,0 +1,106 @@
+"""What the figures need from a finished run: guesses and features for samples whose classes are known."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import nn
+
+from unihssl.api import resolve, settings_of
+from unihssl.data.draws import seed_for
+from unihssl.data.store import Store
+from unihssl.errors import UserError
+from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.samples import known_samples
+from unihssl.models.backbones import EncoderFactory
+from unihssl.models.classifier import Classifier
+from unihssl.training.run_directory import read_config
+from unihssl.training.setup import pick_device
+
+BATCH = 256
+
+
+class Guesses(NamedTuple):
+    """By domain: true and predicted classes, as indices into the names."""
+
+    parts: dict[str, tuple[np.ndarray, np.ndarray]]
+    class_names: list[str]
+    method: str
+
+
+class Features(NamedTuple):
+    """A row for each sample of either domain; the fields are the arguments of `feature_map`."""
+
+    before: np.ndarray
+    after: np.ndarray
+    domain: np.ndarray  # 0 labeled, 1 unlabeled
+    label: np.ndarray
+    class_names: list[str]
+    method: str
+
+
+def run_guesses(
+    run: str | Path, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False, device: str = "auto"
+) -> Guesses:
+    """Predictions on the run's held-out images, or on all labeled images of the sources given.
+
+    A run on arrays keeps none of them: give them again, with `held_out` to take only what it did not train on.
+    """
+    model = load_model(run, pick_device(device))
+    samples = known_samples(Path(run), model, settings_of(Path(run)), labeled, unlabeled, held_out=held_out)
+    parts = {}
+    for role, part in samples.items():
+        if len(part.rows):
+            guess = model.probabilities(model.predict_store(part.store, part.rows)).argmax(1)
+            parts[role] = part.labels, guess
+    if not parts:
+        raise UserError(f"{run}: no class of any test image is known; give some with --labeled or --unlabeled")
+    return Guesses(parts, [str(c) for c in model.classes_], model.method)
+
+
+def run_features(
+    run: str | Path, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False, device: str = "auto"
+) -> Features:
+    """Features of the same samples as in `run_guesses`: from the encoder as training found it, and as it left it."""
+    model = load_model(run, pick_device(device))
+    samples = known_samples(Path(run), model, settings_of(Path(run)), labeled, unlabeled, held_out=held_out)
+    for role in ("labeled", "unlabeled"):
+        if role not in samples or not len(samples[role].rows):
+            raise UserError(f"{run}: no class of any {role} test image is known; give some with --{role}")
+    parts = [samples["labeled"], samples["unlabeled"]]
+    networks = starting_encoder(Path(run), model), classifier_of(model)
+    before, after = (np.concatenate([_features(n, model, p.store, p.rows) for p in parts]) for n in networks)
+    domain = np.repeat([0, 1], [len(part.rows) for part in parts])
+    label = np.concatenate([part.labels for part in parts])
+    return Features(before, after, domain, label, [str(c) for c in model.classes_], model.method)
+
+
+def model_features(model: Model, store: Store, rows: np.ndarray) -> np.ndarray:
+    """What the model's classifier sees of rows of a decoded store (N, D)."""
+    return _features(classifier_of(model), model, store, rows)
+
+
+def classifier_of(model: Model) -> Classifier:
+    """The network whose features tell of adaptation; of a routed method's three, the adapted one."""
+    network = model.network["adapted"] if isinstance(model.network, nn.ModuleDict) else model.network
+    if not isinstance(network, Classifier):
+        raise UserError(f"method {model.method}: its network is no Classifier, so it has no features to show")
+    return network
+
+
+def starting_encoder(run: Path, model: Model) -> nn.Module:
+    """The encoder as the run began: pretrained, from its weights file, or the very random start of its seed."""
+    settings = resolve(read_config(run))[0]  # not the defaults: a saved model alone does not tell
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed_for("weights", settings.seed))
+        encoder, _ = EncoderFactory(settings.backbone, settings.weights, model.architecture.vector_size)()
+    return encoder.to(model.device).eval()
+
+
+@torch.inference_mode()
+def _features(network: nn.Module, model: Model, store: Store, rows: np.ndarray) -> np.ndarray:
+    extract = network.features if isinstance(network, Classifier) else network
+    parts = torch.split(torch.from_numpy(rows), BATCH)
+    views = (model.views.test(store.take(part).to(model.device)) for part in parts)
+    return torch.cat([extract(x).float().flatten(1).cpu() for x in views]).numpy()

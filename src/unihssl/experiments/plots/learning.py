@@ -1,0 +1,98 @@
+"""Losses, mask rate and accuracy of pseudo-labels while training goes on, from the metrics of runs."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unihssl.experiments.plots.canvas import COLOURS, COLUMN, GREY, percent_axis, write_figure
+from unihssl.experiments.plots.histories import Curve, Row, curves, histories, loss_terms, stage_starts
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SHARES = {"mask_rate": "samples trusted,\nmask rate", "oracle_pseudo_accuracy": "pseudo-labels right,\noracle"}
+Runs = list[list[Row]]
+
+
+def learning_curves(run_dirs: Sequence[str | Path], out: str | Path) -> tuple[Path, Path]:
+    """Curves against the step; runs that differ in their seed alone become a mean and a band of ± one deviation.
+
+    One method is shown with all terms of its loss, several with their total losses. Vertical lines mark where a
+    stage begins. `oracle` says that labels of the unlabeled domain were looked at, for this curve alone.
+    """
+    groups = histories([Path(run) for run in run_dirs])
+    shares = [name for name in SHARES if any(curves(runs, name) for runs in groups.values())]
+    heights = [1.7, *[1.0 for _ in shares]]
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0].tolist()
+        _draw_losses(axes[0], groups)
+        for axis, name in zip(axes[1:], shares, strict=True):
+            for colour, runs in zip(_cycle(), groups.values(), strict=False):
+                _draw(axis, curves(runs, name), COLOURS[0] if len(groups) == 1 else colour, scale=100)
+            percent_axis(axis, SHARES[name])
+            axis.set_ylim(0, 100)
+        _mark_stages(axes, groups)
+        axes[-1].set_xlabel("training step")
+        axes[-1].set_xlim(left=0)
+        repeats = sorted({len(runs) for runs in groups.values()})
+        band = f"; mean ± std of {' to '.join(map(str, repeats))} runs" if repeats[-1] > 1 else ""
+        figure.suptitle(f"{', '.join(groups) if len(groups) == 1 else 'training'}{band}", fontsize=8)
+
+    return write_figure(out, COLUMN, 0.6 + 1.25 * sum(heights), draw)
+
+
+def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
+    lines: list[tuple[str, Any, list[Curve]]] = []
+    if len(groups) == 1:
+        (runs,) = groups.values()
+        terms = loss_terms(runs)
+        lines.append(("total", "black", curves(runs, "loss")))
+        if len(terms) > 1:
+            lines += [(t, colour, curves(runs, t)) for t, colour in zip(terms, _cycle(), strict=False)]
+    else:
+        lines = [(name, c, curves(runs, "loss")) for (name, runs), c in zip(groups.items(), _cycle(), strict=False)]
+    for name, colour, mine in lines:
+        _draw(axis, mine, colour, name=name)
+    values = np.concatenate([curve.mean for _, _, mine in lines for curve in mine])
+    positive = values[values > 0]
+    wide = len(positive) and positive.max() > 20 * positive.min() and (values >= 0).all()
+    if wide:  # a loss of zero falls off the bottom
+        axis.set_yscale("log")
+        axis.set_ylim(max(positive.min() / 1.5, positive.max() / 1e5), positive.max() * 1.5)
+    what = "loss (terms unweighted)" if len(groups) == 1 and len(lines) > 1 else "loss"
+    axis.set_ylabel(f"{what}\nlog scale" if wide else what)
+    axis.grid(axis="y", linewidth=0.4, alpha=0.4)
+    if len(lines) > 1:
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, columnspacing=1.2, handlelength=1.4)
+
+
+def _draw(axis: "Axes", stages: Iterable[Curve], colour: Any, *, scale: float = 1, name: str | None = None) -> None:
+    for number, curve in enumerate(stages):
+        mean, std = scale * curve.mean, scale * curve.std
+        axis.plot(curve.steps, mean, color=colour, label=name if number == 0 else None)
+        if std.any():
+            axis.fill_between(curve.steps, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
+
+
+def _mark_stages(axes: Sequence["Axes"], groups: Mapping[str, Runs]) -> None:
+    """A line where each stage begins, named above the first panel; in the method's colour where methods differ."""
+    starts = [stage_starts(runs) for runs in groups.values()]
+    same = all(s == starts[0] for s in starts)
+    for colour, mine in zip(_cycle(), starts[:1] if same else starts, strict=False):
+        if len(mine) == 1:
+            continue
+        for stage, step in mine.items():
+            look: dict[str, Any] = {"color": GREY if same else colour, "linewidth": 0.8, "linestyle": ":"}
+            for axis in axes if step else []:
+                axis.axvline(step, **look)
+            if same or step:
+                above = axes[0].get_xaxis_transform()
+                axes[0].text(step, 1.01, f" {stage}", transform=above, fontsize=6.5, color=look["color"], va="bottom")
+
+
+def _cycle() -> list[str]:
+    return list(COLOURS) * 10

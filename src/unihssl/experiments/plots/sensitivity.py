@@ -1,0 +1,101 @@
+"""Accuracy against the values of one knob."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unihssl.errors import UserError
+from unihssl.experiments.plots.canvas import COLOURS, COLUMN, GREY, percent_axis, write_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+DECADES = 20  # values that span more than this factor get a logarithmic axis
+
+
+def sensitivity_curve(
+    points: Mapping[Any, Sequence[float]],
+    out: str | Path,
+    *,
+    knob: str,
+    default: Any = None,
+    supervised: Sequence[float] = (),
+    title: str = "",
+) -> tuple[Path, Path]:
+    """Mean ± standard deviation over seeds of the pooled accuracy, at each value of a knob.
+
+    `points` maps a value to the accuracies (0..1) of its seeds; `default` is the paper's value, and `supervised`
+    holds the accuracies of Supervised, drawn as a line. Values that are not numbers stand side by side.
+    """
+    summary = {value: in_percent(accuracies) for value, accuracies in points.items() if len(accuracies)}
+    if not summary:
+        raise UserError(f"{knob}: there is no accuracy to plot; did every run fail?")
+    axis_of = knob_axis(list(summary))
+    ordered = [(axis_of.position[value], *summary[value]) for value in axis_of.position]
+    at, means, deviations = (list(column) for column in zip(*ordered, strict=True))
+
+    def draw(figure: "Figure") -> None:
+        axis = figure.add_subplot()
+        look: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "markersize": 4, "capsize": 2.5}
+        look["linestyle"] = "none" if axis_of.scale == "names" else "-"
+        label = "mean ± std over seeds" if any(deviations) else "accuracy"
+        axis.errorbar(at, means, deviations, label=label, **look)
+        if len(supervised):
+            level, _ = in_percent(supervised)
+            axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label="Supervised")
+        if default in axis_of.position:
+            place = axis_of.position[default]
+            ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": COLOURS[2], "markersize": 9}
+            axis.plot(place, summary[default][0], "o", label=f"the paper's value, {_short(default)}", **ring)
+        elif isinstance(default, int | float) and axis_of.scale != "names":
+            axis.axvline(default, color=COLOURS[2], linestyle=":", label=f"the paper's value, {_short(default)}")
+        _scale(axis, axis_of, knob)
+        percent_axis(axis, "pooled accuracy")
+        axis.set_title(title)
+        figure.legend(loc="outside lower center", ncols=2)
+
+    return write_figure(out, COLUMN, 2.6, draw)
+
+
+def in_percent(accuracies: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample standard deviation in percent; a single seed has no deviation."""
+    values = [100 * float(a) for a in accuracies]
+    return mean(values), stdev(values) if len(values) > 1 else 0.0
+
+
+class KnobAxis(NamedTuple):
+    """Where each value stands, in order, and on which scale: linear, log, log with a place for 0, or mere names."""
+
+    position: dict[Any, float]
+    scale: str
+    smallest: float = 0.0  # above zero
+
+
+def knob_axis(values: Sequence[Any]) -> KnobAxis:
+    if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return KnobAxis({value: float(i) for i, value in enumerate(values)}, "names")
+    position = {value: float(value) for value in sorted(values)}
+    positive = [value for value in position.values() if value > 0]
+    if min(position.values()) < 0 or not positive or max(positive) < DECADES * min(positive):
+        return KnobAxis(position, "linear")
+    return KnobAxis(position, "log" if len(positive) == len(position) else "log and 0", min(positive))
+
+
+def _scale(axis: "Axes", of: KnobAxis, knob: str) -> None:
+    if of.scale == "log":
+        axis.set_xscale("log")
+    elif of.scale == "log and 0":
+        axis.set_xscale("symlog", linthresh=of.smallest, linscale=0.6)
+    elif of.scale == "names":
+        axis.margins(x=0.2)
+    axis.set_xlabel(f"{knob} (log scale)" if of.scale.startswith("log") else knob)
+    axis.set_xticks(list(of.position.values()), [_short(value) for value in of.position])
+    axis.set_xticks([], minor=True)
+    if len(of.position) > 8:
+        axis.tick_params(axis="x", rotation=45)
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

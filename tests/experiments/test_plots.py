@@ -1,0 +1,292 @@
+"""Figures: the numbers behind them, the files they become, and what is said when they cannot be drawn."""
+
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from PIL import Image
+from typer.testing import CliRunner
+
+import unihssl
+from unihssl.cli import app
+from unihssl.errors import UserError
+from unihssl.experiments.plots import (
+    confusion_matrices,
+    feature_map,
+    learning_curves,
+    run_features,
+    run_guesses,
+    sensitivity_curve,
+)
+from unihssl.experiments.plots.confusion import count_confusions, normalise_rows, top_confusions
+from unihssl.experiments.plots.features import balanced_subsample
+from unihssl.experiments.plots.from_run import starting_encoder
+from unihssl.experiments.plots.histories import curves, histories, loss_terms, stage_starts
+from unihssl.experiments.plots.sensitivity import in_percent, knob_axis
+
+FAST = {"backbone": "small_cnn", "epochs": 2, "batch_size": 8, "tensorboard": False, "test_fraction": 0.3}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, image_folders) -> Path:
+    folder = tmp_path_factory.mktemp("plots") / "run"
+    unihssl.fit(*image_folders, out=folder, pretrain_epochs=1, **FAST)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def array_run(tmp_path_factory, vector_arrays) -> Path:
+    """A routed method on arrays, which no run keeps."""
+    folder = tmp_path_factory.mktemp("plots") / "arrays"
+    short = {"epochs": 1, "sup_epochs": 1, "router_epochs": 1, "max_steps": 3, "tensorboard": False}
+    unihssl.fit(*vector_arrays, out=folder, method="mcc+sup", test_fraction=0.3, **short)
+    return folder
+
+
+def fake_run(folder: Path, rows: list[dict], **config: object) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump({"method": "fixmatch", "seed": 0, "lr": 0.1} | config))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def row(step: int, loss: float, stage: str = "fixmatch", start: int = 0, **more: float) -> dict:
+    return {"stage": stage, "epoch": 1, "step": step - start, "global_step": step, "lr": 0.1, "loss": loss, **more}
+
+
+def texts(files: tuple[Path, Path]) -> str:
+    """What is written in a figure; fails unless both files are whole."""
+    png, svg = files
+    assert (png.suffix, svg.suffix) == (".png", ".svg") and png.stem == svg.stem
+    with Image.open(png) as image:
+        image.load()
+        assert image.format == "PNG" and min(image.size) > 300
+    return "\n".join(e.text or "" for e in ElementTree.parse(svg).iter("{http://www.w3.org/2000/svg}text"))
+
+
+def draw_twice(draw, folder: Path) -> str:
+    """The texts of a figure that must come out the same again."""
+    first, again = draw(folder / "a" / "figure"), draw(folder / "b" / "figure")
+    assert first[0].read_bytes() == again[0].read_bytes() and first[1].read_bytes() == again[1].read_bytes()
+    return texts(first)
+
+
+def test_curves_are_means_over_seeds_at_common_steps_and_break_between_stages(tmp_path):
+    first = [row(10, 1.0), row(20, 2.0), row(30, 9.0), row(40, 5.0, "late", 30, mask_rate=0.5)]
+    second = [row(10, 3.0), row(20, 2.0), row(40, 7.0, "late", 30)]
+    runs = [fake_run(tmp_path / str(seed), rows, seed=seed) for seed, rows in enumerate([first, second])]
+    ((name, rows),) = histories(runs).items()
+    early, late = curves(rows, "loss")
+    assert name == "fixmatch"
+    assert early.steps.tolist() == [10, 20] and early.mean.tolist() == [2.0, 2.0]
+    assert early.std.tolist() == [pytest.approx(2**0.5), 0.0]
+    assert (late.steps.tolist(), late.mean.tolist()) == ([40], [6.0])
+    (masked,) = curves(rows, "mask_rate")
+    assert (masked.steps.tolist(), masked.mean.tolist(), masked.std.tolist()) == ([40], [0.5], [0.0])
+    assert stage_starts(rows) == {"fixmatch": 0, "late": 30}
+    assert curves(rows, "nothing") == []
+
+
+def test_runs_are_repetitions_only_if_their_seeds_alone_differ(tmp_path):
+    configs = [{"seed": 0}, {"seed": 1, "device": "cuda"}, {"lr": 0.5}, {"method": "mcc", "lr": 0.5}]
+    runs = [fake_run(tmp_path / str(i), [row(1, i, labeled=1.0)], **c) for i, c in enumerate(configs)]
+    grouped = histories(runs)
+    assert {name: len(rows) for name, rows in grouped.items()} == {
+        "fixmatch, lr=0.1": 2,
+        "fixmatch, lr=0.5": 1,
+        "mcc": 1,
+    }
+    with pytest.raises(UserError, match="no step in common"):
+        curves([[row(1, 1.0)], [row(2, 1.0)]], "loss")
+
+
+def test_loss_terms_are_told_from_what_else_is_logged():
+    extra = {"labeled": 1.0, "pseudo": 1.0, "mask_rate": 1.0, "belief": 1.0, "router_accuracy": 1.0}
+    assert loss_terms([[row(1, 1.0, **extra, images_per_second=3.0)]]) == ["labeled", "pseudo"]
+
+
+def test_sensitivity_numbers_and_axes():
+    assert in_percent([0.5, 0.7]) == (pytest.approx(60), pytest.approx(200**0.5))
+    assert in_percent([0.5]) == (50.0, 0.0)
+    assert knob_axis([0.9, 0.1, 0.5]).scale == "linear"
+    assert list(knob_axis([0.9, 0.1]).position.items()) == [(0.1, 0.1), (0.9, 0.9)]
+    assert knob_axis([1, 0.001, 0.1])[1:] == ("log", 0.001)
+    assert knob_axis([0, 0.01, 1])[1:] == ("log and 0", 0.01)
+    assert knob_axis([-1, 100]).scale == "linear" and knob_axis([0]).scale == "linear"
+    assert knob_axis(["wma", "previous"]) == ({"wma": 0.0, "previous": 1.0}, "names", 0.0)
+    assert knob_axis([True, False]).scale == "names"
+
+
+def test_confusions_are_counted_by_row():
+    counts = count_confusions(np.array([0, 0, 0, 0, 1, 1]), np.array([0, 1, 1, 2, 1, 0]), 3)
+    assert counts.tolist() == [[1, 2, 1], [1, 1, 0], [0, 0, 0]]
+    shares = normalise_rows(counts)
+    assert shares[:2].tolist() == [[25, 50, 25], [50, 50, 0]] and np.isnan(shares[2]).all()
+    assert top_confusions(counts, 2) == [(0, 1, 2, 50.0), (1, 0, 1, 50.0)]
+
+
+def test_a_subsample_takes_as_many_of_each_group_as_there_are_or_fit():
+    group = np.repeat([3, 5, 8], [100, 50, 4])
+    rows = balanced_subsample(group, 44, seed=0)
+    assert np.bincount(group[rows])[[3, 5, 8]].tolist() == [20, 20, 4]
+    assert (np.diff(rows) > 0).all() and (rows == balanced_subsample(group, 44, seed=0)).all()
+    assert (rows != balanced_subsample(group, 44, seed=1)).any()
+    assert balanced_subsample(group, 154, seed=0).tolist() == list(range(154))
+    assert len(balanced_subsample(np.arange(9), 5, seed=0)) == 5
+
+
+def test_learning_curves_of_a_real_run_and_of_several_methods(run, tmp_path):
+    said = draw_twice(lambda out: learning_curves([run], out), tmp_path)
+    for text in ("unihssl", "pretrain", "adapt", "prototype", "mixup", "mask rate (%)", "oracle (%)", "training step"):
+        assert text in said
+    seeds = [fake_run(tmp_path / f"s{s}", [row(1, 2.0 + s), row(2, 1.0)], seed=s) for s in range(3)]
+    said = texts(learning_curves([run, *seeds], tmp_path / "both"))
+    assert "fixmatch" in said and "unihssl" in said and "mean ± std of 1 to 3 runs" in said and "prototype" not in said
+
+
+def test_a_sensitivity_curve_marks_the_default_and_supervised(tmp_path):
+    points = {0.0: [0.7, 0.8], 0.01: [0.9, 0.8], 1.0: [0.6], 2.0: []}
+    options = {"knob": "lambda_pa", "default": 0.01, "supervised": [0.5, 0.6], "title": "mnist/uci"}
+    said = draw_twice(lambda out: sensitivity_curve(points, out, **options), tmp_path)
+    for text in ("lambda_pa (log scale)", "the paper's value, 0.01", "Supervised", "mnist/uci", "accuracy (%)"):
+        assert text in said
+    said = texts(sensitivity_curve({"wma": [0.5], "previous": [0.6]}, tmp_path / "v0.5", knob="pseudo_update"))
+    assert "wma" in said and "previous" in said and (tmp_path / "v0.5.svg").exists()
+    assert "the paper's value, 0.3" in texts(
+        sensitivity_curve({0.1: [0.5], 0.5: [0.6]}, tmp_path / "off.png", knob="tau", default=0.3)
+    )
+    with pytest.raises(UserError, match="tau: there is no accuracy to plot"):
+        sensitivity_curve({1.0: []}, tmp_path / "none", knob="tau")
+
+
+def test_confusion_matrices_hold_numbers_or_a_list_of_the_worst(tmp_path):
+    truth, guess = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
+    parts = {"labeled": (truth, guess), "unlabeled": (truth, truth), "empty": (truth[:0], truth[:0])}
+    said = draw_twice(lambda out: confusion_matrices(parts, ["cat", "dog"], out, title="mcc"), tmp_path)
+    for text in ("cat", "dog", "67", "33", "labeled domain: 75.0% of 4 right", "unlabeled domain: 100.0%", "mcc"):
+        assert text in said
+    many = [f"class {i}" for i in range(20)]
+    said = texts(confusion_matrices({"labeled": (truth, guess)}, many, tmp_path / "many"))
+    assert "class 0 → class 1: 1 (33%)" in said and "67" not in said.split()
+    with pytest.raises(UserError, match="no test images of known class"):
+        confusion_matrices({}, ["a"], tmp_path / "none")
+
+
+def test_a_feature_map_shows_classes_and_domains(tmp_path):
+    rng = np.random.default_rng(0)
+    label, domain = np.arange(60) % 3, np.arange(60) % 2
+    before = rng.normal(size=(60, 60))
+    after = before + 5 * np.eye(60)[label]
+    names = ["blue", "green", "red"]
+    said = draw_twice(lambda out: feature_map(before, after, domain, label, out, class_names=names), tmp_path)
+    for text in (*names, "labeled domain", "unlabeled domain", "before training", "after training", "t-SNE 1"):
+        assert text in said
+    with pytest.raises(UserError, match="same samples"):
+        feature_map(before[1:], after, domain, label, tmp_path / "x")
+    with pytest.raises(UserError, match="4 samples or more"):
+        feature_map(before[:3], after[:3], domain[:3], label[:3], tmp_path / "x")
+    with pytest.raises(UserError, match="not finite"):
+        feature_map(before * np.inf, after, domain, label, tmp_path / "x")
+
+
+def test_guesses_of_a_run_are_those_it_was_scored_by(run):
+    guesses = run_guesses(run)
+    result = json.loads((run / "result.json").read_text())
+    assert guesses.class_names == ["blue", "green", "red"] and guesses.method == "unihssl"
+    for role, (truth, guess) in guesses.parts.items():
+        assert len(truth) == result[role]["n"] and (truth == guess).mean() == result[role]["accuracy"]
+
+
+def test_arrays_given_again_are_cut_down_to_what_was_held_out(array_run, vector_arrays):
+    result = json.loads((array_run / "result.json").read_text())
+    guesses = run_guesses(array_run, *vector_arrays, held_out=True)
+    for role, (truth, guess) in guesses.parts.items():
+        assert len(truth) == result[role]["n"] and (truth == guess).mean() == result[role]["accuracy"]
+    assert {len(truth) for truth, _ in run_guesses(array_run, *vector_arrays).parts.values()} == {60}
+    with pytest.raises(UserError, match=r"labeled array: the labeled data of this run is not there.* --labeled"):
+        run_guesses(array_run)
+
+
+def test_features_are_those_of_the_adapted_network_and_of_the_encoder_at_the_start(array_run, vector_arrays):
+    model = unihssl.load(array_run)
+    features = run_features(array_run, *vector_arrays)
+    x = np.concatenate([vector_arrays[0][0], vector_arrays[1][0]])
+    batch = model.views.test(torch.from_numpy(x.astype(np.float32)))
+    adapted = model.network["adapted"].eval()
+    assert np.allclose(features.after, adapted.features(batch).detach().numpy(), atol=1e-5)
+    assert features.domain.tolist() == [0] * 60 + [1] * 60
+    assert features.label.tolist() == ([0] * 20 + [1] * 20 + [2] * 20) * 2
+    start = starting_encoder(array_run, model)
+    assert np.allclose(features.before, start(batch).detach().numpy(), atol=1e-5)
+
+
+def test_the_encoder_at_the_start_is_the_very_one_that_was_trained(image_arrays, tmp_path):
+    knobs = FAST | {"epochs": 1, "pretrain_epochs": 0, "lr": 1e-30, "weight_decay": 0, "seed": 3}
+    model = unihssl.fit(*image_arrays, out=tmp_path / "run", **knobs)
+    start = starting_encoder(tmp_path / "run", model)
+    trained = dict(model.network.encoder.named_parameters())
+    assert all((p - trained[name]).abs().max() < 1e-20 for name, p in start.named_parameters())
+
+
+def plot(*args: object) -> list[Path]:
+    done = CliRunner().invoke(app, ["plot", *map(str, args), "--json"], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return [Path(file) for file in json.loads(done.stdout)["files"]]
+
+
+def test_the_commands_draw_a_run(run, image_folders, tmp_path):
+    assert "adapt" in texts(plot("learning", run, "--out", tmp_path / "new" / "folder"))
+    own = plot("confusion", run, "--out", tmp_path, "--device", "cpu")
+    assert own == [tmp_path / "confusion.png", tmp_path / "confusion.svg"] and "of 18 right" in texts(own)
+    given = ["--labeled", image_folders[0], "--unlabeled", image_folders[1]]
+    assert "of 60 right" in texts(plot("confusion", run, *given, "--out", tmp_path))
+    assert "of 18 right" in texts(plot("confusion", run, *given, "--held-out", "--out", tmp_path))
+    assert "after training (unihssl)" in texts(plot("features", run, "--out", tmp_path))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_what_is_missing_is_said(run, image_folders, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match="no run to plot"):
+        learning_curves([], tmp_path / "x")
+    with pytest.raises(UserError, match=r"there are no metrics here .* train it first"):
+        learning_curves([fake_run(tmp_path / "silent", [])], tmp_path / "x")
+    with pytest.raises(UserError, match=r"not a run directory"):
+        plot("learning", tmp_path, "--out", tmp_path)
+    with pytest.raises(UserError, match=r"no class of any unlabeled test image is known; give some with --unlabeled"):
+        plot("features", run, "--labeled", image_folders[0], "--out", tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="could not be written"):
+        plot("learning", run, "--out", tmp_path / "file")
+    unihssl.load(run).save(tmp_path / "saved")
+    with pytest.raises(UserError, match="not a run directory"):
+        plot("features", tmp_path / "saved", "--labeled", image_folders[0], "--unlabeled", image_folders[1])
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for figure in ("learning", "confusion", "features"):
+        with pytest.raises(UserError, match=r"pip install 'unihssl\[plots\]'"):
+            plot(figure, run, "--out", tmp_path)
+
+
+def test_a_run_without_known_classes_in_the_unlabeled_domain_has_one_matrix(vector_arrays, tmp_path):
+    (x, y), (u, _) = vector_arrays
+    np.savez(tmp_path / "a.npz", x=x, y=y)
+    np.savez(tmp_path / "b.npz", x=u)
+    knobs = {"method": "supervised", "max_steps": 2, "tensorboard": False}
+    unihssl.fit(tmp_path / "a.npz", tmp_path / "b.npz", tmp_path / "run", **knobs)
+    assert list(run_guesses(tmp_path / "run").parts) == ["labeled"]
+    with pytest.raises(UserError, match=r"no class of any unlabeled test image is known"):
+        run_features(tmp_path / "run")
+
+
+def test_neither_the_users_backend_nor_settings_are_touched(tmp_path):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    with matplotlib.rc_context({"font.size": 30, "svg.fonttype": "path"}):
+        styled = sensitivity_curve({1: [0.5]}, tmp_path / "styled", knob="k")[1].read_bytes()
+    assert styled == sensitivity_curve({1: [0.5]}, tmp_path / "plain", knob="k")[1].read_bytes()
+    assert dict(matplotlib.rcParams) == before
