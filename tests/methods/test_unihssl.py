@@ -1,6 +1,7 @@
 """Uni-HSSL inside real runs: what it knows before and after a step, and what every knob does."""
 
 import copy
+import json
 import math
 import typing
 from collections.abc import Callable
@@ -271,3 +272,39 @@ def test_pre_training_uses_the_first_c_outputs_alone(monkeypatch):
 def test_without_pre_training_the_main_stage_starts_at_once(tmp_path):
     fit(out=tmp_path / "run", pretrain_epochs=0)
     assert "pretrain" not in (tmp_path / "run" / "metrics.jsonl").read_text()
+
+
+@pytest.mark.parametrize(
+    "knobs", [{"ema": 0.9}, {"lambda_confusion": 1.0}, {"unlabeled_view": "strong", "ema": 0.9, "align": "labeled"}]
+)
+def test_ingredients_beyond_the_paper_do_something(by_default, knobs, tmp_path):
+    model = fit(out=tmp_path / "run", **knobs)
+    assert weights(model).isfinite().all() and not torch.equal(weights(model), by_default)
+    rows = (tmp_path / "run" / "metrics.jsonl").read_text()
+    assert ('"confusion"' in rows) == ("lambda_confusion" in knobs) and "NaN" not in rows
+
+
+@pytest.mark.parametrize(("epochs", "floor", "steps"), [(2, 0, 6), (2, 5, 6), (2, 7, 9), (0, 4, 6)])
+def test_pretraining_has_a_floor_of_steps(epochs, floor, steps, tmp_path):
+    """21 labeled training images in batches of 8 are three steps an epoch."""
+    fit(out=tmp_path / "run", pretrain_epochs=epochs, pretrain_steps=floor, epochs=1)
+    rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert max(row["step"] for row in rows if row["stage"] == "pretrain") == steps
+
+
+def test_initial_pseudo_labels_by_the_unlabeled_domains_statistics(monkeypatch):
+    """A domain that is the labeled one, shifted and scaled: AdaBN undoes it, the labeled domain's statistics do not."""
+    right = {}
+
+    def around(method: UniHSSL, data: Any, proceed: Callable[[], Any]) -> None:
+        proceed()
+        truth = torch.from_numpy(np.unique(LABELED[1], return_inverse=True)[1])
+        right[method.params.initial_statistics] = float((method.pseudo_classes() == truth).float().mean())
+
+    watch(monkeypatch, "begin_adapt", around)
+    x, y = LABELED
+    far = (255 - (255 - x.astype(float)) / 3).astype(np.uint8)
+    for which in ("labeled", "unlabeled"):
+        knobs = QUICK | {"initial_statistics": which, "test_fraction": 0, "pretrain_epochs": 20, "max_steps": 60}
+        unihssl.fit((x, y), far, **knobs)
+    assert right["unlabeled"] > right["labeled"] + 0.2 and right["unlabeled"] > 0.8, right

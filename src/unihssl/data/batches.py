@@ -96,10 +96,13 @@ class TrainingDomain:
         images = self._feed.images if self._feed else self.store.take(self.rows[self.now])
         return self._samples(images, self.now, draws)
 
-    def sweep(self, draws: Draws, batch: int = 256) -> Iterator[Samples]:
-        """Every training sample once, in order, on every process alike."""
+    def sweep(self, draws: Draws, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
+        """Every training sample once, in order or shuffled, on every process alike."""
         draws = draws.for_all()
-        for rows in torch.split(torch.arange(len(self), device=self.device), batch):
+        order = torch.arange(len(self), device=self.device)
+        if shuffled:
+            order = torch.randperm(len(self), device=self.device, generator=draws.generator)
+        for rows in torch.split(order, batch):
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
             yield self._samples(images, rows, draws)
 

@@ -1,7 +1,5 @@
 """BiAdapt: adapt to the unlabeled domain, label it, and learn from both on the way back (Jia et al., 2023)."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +12,7 @@ from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.losses import soft_cross_entropy
 from unihssl.methods.adversarial import domain_discriminator, domain_labels, reversal_coefficient, reverse_gradient
 from unihssl.methods.base import Losses, MakeEncoder, Method, Stage, Task
+from unihssl.methods.statistics import keep_running_statistics
 from unihssl.models.classifier import Classifier
 
 
@@ -134,17 +133,3 @@ def mmd(first: Tensor, second: Tensor, kernels: int = 5, spread: float = 2.0) ->
 def coral(first: Tensor, second: Tensor) -> Tensor:
     """Squared distance of the two covariances (Sun and Saenko, 2016)."""
     return (first.T.cov() - second.T.cov()).square().sum() / (4 * first.shape[1] ** 2)
-
-
-@contextmanager
-def keep_running_statistics(network: nn.Module) -> Iterator[None]:
-    """Normalise by the batch, but leave BatchNorm's running statistics as they are."""
-    layers = [m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    momenta = [layer.momentum for layer in layers]
-    for layer in layers:
-        layer.momentum = 0.0
-    try:
-        yield
-    finally:
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum

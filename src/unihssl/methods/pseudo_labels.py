@@ -5,6 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.losses import expand_labels, wma_update
+from unihssl.methods.running import RunningShares
 from unihssl.methods.unihssl_params import UniHSSLParams
 
 
@@ -17,13 +18,19 @@ class PseudoLabels(nn.Module):
         super().__init__()
         self.num_classes, self.params = num_classes, params
         self.register_buffer("table", torch.zeros(num_samples, 2 * num_classes))
+        watched = params.align != "none" or params.threshold == "adaptive"
+        self.running = RunningShares(num_classes) if watched else None
+
+    def start(self) -> None:
+        """The initial pseudo-labels are in the table."""
+        if self.running:
+            self.running.start(self.classes(self.table))
 
     def update(self, rows: Tensor, prediction: Tensor) -> Tensor:
         """Take in predictions for these rows; the beliefs to train on now."""
         previous, prediction = self.table[rows], prediction.to(self.table)
         if self.params.first_half == "fold":
-            folded = prediction[:, : self.num_classes] + prediction[:, self.num_classes :]
-            prediction = expand_labels(folded, self.num_classes, domain=1)
+            prediction = expand_labels(self.classes(prediction), self.num_classes, domain=1)
         if self.params.pseudo_update == "previous":
             self.table[rows] = prediction
             return previous
@@ -35,10 +42,19 @@ class PseudoLabels(nn.Module):
         """The indicator of Eqs. 6 and 8."""
         by_max = self.params.confidence == "max"
         confidence = beliefs.amax(1) if by_max else beliefs[:, self.num_classes :].sum(1)
-        trusted = confidence > self.params.epsilon
+        trusted = confidence > self._threshold(beliefs)
         if self.params.first_half == "drop":
             return trusted & (beliefs.argmax(1) >= self.num_classes)
         return trusted
+
+    def _threshold(self, beliefs: Tensor) -> Tensor | float:
+        if self.params.threshold == "fixed" or not self.running:
+            return self.params.epsilon
+        return self.running.thresholds()[beliefs.argmax(1) % self.num_classes]
+
+    def classes(self, joint: Tensor) -> Tensor:
+        """Both halves added up, (B, C)."""
+        return joint[:, : self.num_classes] + joint[:, self.num_classes :]
 
     def targets(self, beliefs: Tensor) -> Tensor:
         if self.params.pseudo_kind == "soft":

@@ -1,6 +1,8 @@
 """Uni-HSSL: one classifier over 2C classes, C as seen in each domain (arXiv 2503.00286)."""
 
+import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +13,13 @@ from torch import Tensor, nn
 from unihssl import losses
 from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData, Samples
+from unihssl.methods.average import WeightAverage
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage, Task
+from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.prototypes import Prototypes
 from unihssl.methods.pseudo_labels import PseudoLabels
+from unihssl.methods.statistics import keep_running_statistics, statistics_of
 from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.models.classifier import Classifier
 
@@ -27,6 +32,7 @@ class UniHSSL(Method):
     Params = UniHSSLParams
     params: UniHSSLParams
     network: Classifier
+    labeled_shares: Tensor
 
     def __init__(self, make_encoder: MakeEncoder, params: UniHSSLParams, task: Task, settings: Settings) -> None:
         super().__init__(make_encoder, params, task, settings)
@@ -44,6 +50,8 @@ class UniHSSL(Method):
             for _ in range(2)
         ]
         self.labeled_prototypes, self.unlabeled_prototypes = prototypes
+        self.average = WeightAverage(self.network, p.ema) if p.ema else None
+        self.register_buffer("labeled_shares", torch.full((task.num_classes,), 1 / task.num_classes))
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: UniHSSLParams) -> nn.Module:
@@ -51,7 +59,9 @@ class UniHSSL(Method):
 
     def stages(self) -> list[Stage]:
         s, p = self.settings, self.params
-        pretraining = replace(s, epochs=p.pretrain_epochs, steps=0, schedule=p.pretrain_schedule)
+        per_epoch = math.ceil(self.task.num_labeled / min(s.batch_size, self.task.num_labeled))
+        epochs = max(p.pretrain_epochs, math.ceil(p.pretrain_steps / per_epoch))
+        pretraining = replace(s, epochs=epochs, steps=0, schedule=p.pretrain_schedule)
         return [
             Stage("pretrain", self.pretrain, pretraining, "labeled", optional=True),
             Stage(
@@ -72,10 +82,20 @@ class UniHSSL(Method):
 
     def begin_adapt(self, data: PairedData) -> None:
         """Eqs. 2-3: initial pseudo-labels in the unlabeled half, and the start of that half of the head."""
-        for samples, logits in self._sweep(data, self.params.initial_view):
-            initial = logits[:, : self.num_classes].softmax(1)
-            self.pseudo_labels.table[samples.rows] = losses.expand_labels(initial, self.num_classes, domain=1)
+        own = self.params.initial_statistics == "unlabeled"
+        mixed = (samples.test for samples in data.unlabeled.sweep(data.draws, shuffled=True))
+        with statistics_of(self.network, mixed) if own else nullcontext():
+            for samples, logits in self._sweep(data, self.params.initial_view):
+                initial = logits[:, : self.num_classes].softmax(1)
+                self.pseudo_labels.table[samples.rows] = losses.expand_labels(initial, self.num_classes, domain=1)
+        self.pseudo_labels.start()
         self._start_second_half()
+        if self.params.align == "labeled":
+            assert data.labeled.labels is not None
+            counts = torch.bincount(data.labeled.labels, minlength=self.num_classes)
+            self.labeled_shares.copy_(counts / counts.sum())
+        if self.average:
+            self.average.network.load_state_dict(self.network.state_dict())
 
     def _start_second_half(self) -> None:
         head, half = self.network.head, self.num_classes
@@ -98,14 +118,16 @@ class UniHSSL(Method):
         """One step of Algorithm 1."""
         p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
-        parts = [labeled.weak, unlabeled.weak] + ([mix(labeled.weak, unlabeled.weak)] if mix else [])
+        view = unlabeled.weak if p.unlabeled_view == "weak" else unlabeled.strong
+        parts = [labeled.weak, view] + ([mix(labeled.weak, view)] if mix else [])
         features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
+        own_prediction = self._own_prediction(unlabeled, logits[1])
         with torch.autocast(logits[0].device.type, enabled=False):
             # What concerns pseudo-labels is computed for the whole batch, on every process.
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
             unlabeled_logits = self.peers.gather(logits[1])
-            prediction = unlabeled_logits.detach().softmax(1)
+            prediction = self._aligned(self.peers.gather(own_prediction.softmax(1)))
             beliefs = self._beliefs(self.peers.gather(unlabeled.rows), prediction)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
@@ -114,6 +136,9 @@ class UniHSSL(Method):
                     unlabeled_logits, targets, trusted, kept_only=p.pseudo_mean == "kept"
                 ),
             }
+            if p.lambda_confusion:
+                of_classes = torch.logaddexp(*unlabeled_logits.chunk(2, dim=1))
+                terms["confusion"] = class_confusion(of_classes, p.confusion_temperature)
             if p.lambda_pa:
                 terms["prototype"] = self._alignment(batch, features, beliefs)
             if mix:
@@ -128,6 +153,7 @@ class UniHSSL(Method):
             "pseudo": p.lambda_pl,
             "prototype": p.lambda_pa,
             "mixup": p.lambda_mixup,
+            "confusion": p.lambda_confusion,
         }
         stats = {
             "mask_rate": trusted.float().mean(),
@@ -135,6 +161,36 @@ class UniHSSL(Method):
             "unlabeled_half": beliefs[:, self.num_classes :].sum(1).mean(),
         }
         return Losses(terms, weights, stats)
+
+    def after_step(self) -> None:
+        if self.average:
+            self.average.update(self.network)
+
+    def finish(self) -> None:
+        if self.average:
+            self.average.copy_to(self.network)
+
+    def _own_prediction(self, unlabeled: Samples, seen: Tensor) -> Tensor:
+        """Logits for the pseudo-labels of this process's part: those the losses see, or a weak view's apart.
+
+        A pass apart goes by the statistics of the unlabeled batch. It comes after the one with a gradient: autocast
+        may keep the weights it casts first for the other, gradient or not.
+        """
+        if self.params.unlabeled_view == "weak" and not self.average:
+            return seen.detach()
+        network = self.average.network if self.average else self.network
+        network.train()
+        with torch.no_grad(), keep_running_statistics(network):
+            logits: Tensor = network(unlabeled.weak)
+        return logits
+
+    def _aligned(self, prediction: Tensor) -> Tensor:
+        """Distribution alignment, if asked for; the target is uniform unless the labels' shares were counted."""
+        running = self.pseudo_labels.running
+        if running is None:
+            return prediction
+        running.observe(self.pseudo_labels.classes(prediction))
+        return prediction if self.params.align == "none" else running.towards(prediction, self.labeled_shares)
 
     def _beliefs(self, rows: Tensor, prediction: Tensor) -> Tensor:
         """The pseudo-labels to train on now, with the predictions taken in if that is done at every step."""

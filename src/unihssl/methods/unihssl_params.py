@@ -21,6 +21,25 @@ class UniHSSLParams:
     lambda_pa: float = knob(0.01, "Weight of prototype alignment.", low=0)
     lambda_mixup: float = knob(1.0, "Weight of the mixup loss.", low=0)
 
+    pretrain_steps: int = knob(0, "Pre-training takes at least so many steps, however few the labeled samples.", low=0)
+    initial_statistics: Literal["labeled", "unlabeled"] = knob(
+        "labeled", "BatchNorm statistics behind the initial pseudo-labels: the labeled domain's, or their own (AdaBN)."
+    )
+    unlabeled_view: Literal["weak", "strong"] = knob(
+        "weak", "What losses see of unlabeled samples; with `strong` their pseudo-labels come from a weak view apart."
+    )
+    ema: float = knob(
+        0.0, "Decay of averaged weights that give pseudo-labels and predict; 0: none.", low=0, high=0.9999
+    )
+    align: Literal["none", "uniform", "labeled"] = knob(
+        "none", "Divide predictions by their running mean, towards uniform or the labeled classes' shares."
+    )
+    threshold: Literal["fixed", "adaptive"] = knob(
+        "fixed", "Compare with epsilon, or with FreeMatch's: the mean confidence, lower for classes seldom predicted."
+    )
+    lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
+    confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
+
     initial_view: Literal["test", "train"] = knob("test", "View behind the initial pseudo-labels.")
     second_half: Literal["random", "zeros", "copy"] = knob("random", "Start of the unlabeled half of the head.")
     bottleneck: int = knob(0, "Width of a layer between backbone and head; 0 for none.", low=0)
