@@ -1,6 +1,8 @@
 """What the benchmarks share: synthetic domains, clocks, tables and JSON."""
 
+import argparse
 import json
+import os
 import platform
 import statistics
 import subprocess
@@ -55,26 +57,30 @@ def captured(step: Callable[[], object], generator: torch.Generator | None = Non
     return graph.replay
 
 
-def report(name: str, rows: Sequence[Mapping[str, Any]], out: Path | None, title: str = "") -> None:
-    """Print a table and, if asked, write the same rows with the machine and commit as JSON."""
+def report(name: str, rows: Sequence[Mapping[str, Any]], arguments: argparse.Namespace) -> None:
+    """Print a table and, with --json, add the rows to a file, with the command's arguments, machine and commit."""
     columns = list(dict.fromkeys(key for row in rows for key in row))
-    table = Table(*columns, title=title or name, title_justify="left")
+    table = Table(*columns, title=name, title_justify="left")
     for row in rows:
         table.add_row(*(_cell(row.get(column)) for column in columns))
     Console(width=160).print(table)
-    if out:
-        content = json.loads(out.read_text()) if out.exists() else {}
-        content |= {"machine": machine(), "commit": commit(), name: list(rows)}
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(content, indent=2) + "\n")
+    if arguments.json:
+        content = json.loads(arguments.json.read_text()) if arguments.json.exists() else {}
+        given = {key: str(value) for key, value in vars(arguments).items() if key != "json"}
+        content[name] = {"rows": list(rows), "arguments": given, "machine": machine(), "commit": commit()}
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(content, indent=2) + "\n")
 
 
 def machine() -> dict[str, Any]:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
-    return {"gpu": gpu, "cpu": platform.processor() or platform.machine(), "torch": torch.__version__}
+    return {"gpu": gpu, "cpu": platform.machine(), "cores": os.cpu_count(), "torch": torch.__version__}
 
 
 def commit() -> str:
+    """As the environment variable COMMIT says, where the code was copied without its history; else as git does."""
+    if "COMMIT" in os.environ:
+        return os.environ["COMMIT"]
     folder = Path(__file__).parent
     said = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=folder, capture_output=True, text=True)
     return said.stdout.strip() or "unknown"

@@ -7,8 +7,6 @@ and nothing under --root is changed. Each figure is the best of the repeats; fil
 """
 
 import argparse
-import json
-import os
 import shutil
 import tempfile
 import time
@@ -16,9 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from common import report
 from PIL import Image
-from rich.console import Console
-from rich.table import Table
 
 from unihssl.config import Settings
 from unihssl.data.readers import find_images
@@ -94,17 +91,10 @@ def main() -> None:
         megabytes = sum(path.stat().st_size for path in find_images(root)[: len(domain)]) / 1e6
     reference = next(iter(seconds.values()))
     rows = [
-        {"way": way, "seconds": s, "images_per_second": len(domain) / s, "times_plain_pillow": reference / s}
+        {"way": way, "seconds": s, "images/s": len(domain) / s, "times plain Pillow": reference / s}
         for way, s in seconds.items()
     ]
-    about = f"{len(domain)} images ({megabytes:.0f} MB) stored at {options.side} px, {os.cpu_count()} cores"
-    table = Table("", "seconds", "images/s", "times plain Pillow", title=about)
-    for way, s, rate, ratio in (row.values() for row in rows):
-        table.add_row(str(way), f"{s:.3f}", f"{rate:,.0f}", f"{ratio:.2f}")
-    Console().print(table)
-    if options.json:
-        result = {"images": len(domain), "megabytes": megabytes, "side": options.side, "cores": os.cpu_count()}
-        options.json.write_text(json.dumps(result | {"ways": rows}, indent=2) + "\n", encoding="utf-8")
+    report(f"loading {len(domain)} images ({megabytes:.0f} MB) at {options.side} px", rows, options)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Peak memory of a run against the number of unlabeled images, for each place they can live.
 
-Each row is a process of its own that trains some steps of Uni-HSSL on a store of N images. Its file is sparse, so that
-even 200,000 images of 256 pixels (37 GiB) take no room on the disk. `--limit` forbids a process more than so many GiB
+Each row is a process of its own that trains some steps of Uni-HSSL on a store of N images, without the first look at
+all of them. With `--sparse` the store's file is a hole, so that even 200,000 images of 256 pixels (37 GiB) take no room
+on the disk: good enough for memory, not for speed. `--limit` forbids a process more than so many GiB
 of memory of its own (RLIMIT_DATA), as on a small machine; pages of a mapped file are not its own, the kernel takes
 them back when it needs them.
 
-    python benchmarks/memory.py --homes disk --images 1000,200000 --limit 4 --json memory.json
+    python benchmarks/memory.py --homes disk --images 1000,200000 --sparse --limit 4 --json memory.json
 """
 
 import argparse
@@ -57,7 +58,7 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
     from unihssl import methods
     from unihssl.api import resolve
     from unihssl.data.pair import DomainPair, Part
-    from unihssl.data.sample_file import _header, open_samples
+    from unihssl.data.sample_file import SampleFile, open_samples
     from unihssl.data.sources import Domain
     from unihssl.data.split import Split
     from unihssl.data.store import Store, as_tensor
@@ -76,9 +77,10 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
     fabric = make_fabric(settings)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, Display(quiet=True) as display:
         path, shape = Path(folder) / "samples.npy", (count, side, side, 3)
-        with path.open("wb") as file:
-            file.write(_header(shape))
-            file.truncate(len(_header(shape)) + count * side * side * 3)
+        with SampleFile(path, shape, reserve=not arguments.sparse) as file:
+            for row in range(0 if arguments.sparse else count):
+                file.put(row, np.full(shape[1:], row % 251, dtype=np.uint8))
+            file.finish(without=())
         few = 320
         labeled = Store(torch.from_numpy(random_images(few, side, 0)))
         unlabeled = Store(as_tensor(open_samples(path, shape)), on_disk=True)
@@ -119,6 +121,7 @@ def main() -> None:
     parser.add_argument("--backbone", default="resnet50")
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--limit", type=float, default=0, help="GiB a process may have of its own; 0: no limit")
+    parser.add_argument("--sparse", action="store_true", help="a store that takes no room on the disk")
     parser.add_argument("--folder", default=None, help="where to put the sparse store")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     parser.add_argument("--one", default="", help=argparse.SUPPRESS)
@@ -136,7 +139,7 @@ def main() -> None:
             failed = {"home": home, "images": int(count), "said": (done.stderr.strip().splitlines() or ["?"])[-1]}
             rows.append(json.loads(last) if done.returncode == 0 else failed)
     title = f"memory, {arguments.backbone}" + (f", {arguments.limit:g} GiB allowed" if arguments.limit else "")
-    report(title, rows, arguments.json)
+    report(title, rows, arguments)
 
 
 if __name__ == "__main__":

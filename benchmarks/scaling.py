@@ -88,13 +88,13 @@ def main() -> None:
         by_rows.append({"unlabeled samples": count, "classes": 10, "ms a step": took})
         by_rows[-1]["against the first"] = took / by_rows[0]["ms a step"]
     name = f"{arguments.method} {arguments.backbone}"
-    report(f"scaling with samples, {name}", by_rows, arguments.json)
+    report(f"scaling with samples, {name}", by_rows, arguments)
     by_classes: list[dict[str, Any]] = []
     for count in map(int, arguments.classes.split(",")):
         took = step_time(10_000, count, arguments)
         by_classes.append({"unlabeled samples": 10_000, "classes": count, "ms a step": took})
         by_classes[-1]["against the first"] = took / by_classes[0]["ms a step"]
-    report(f"scaling with classes, {name}", by_classes, arguments.json)
+    report(f"scaling with classes, {name}", by_classes, arguments)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ def main() -> None:
     what = f"unihssl train to first step, {arguments.images} images"
     rows.append({"what": f"{what}, nothing decoded", "best s": cold, "worst s": cold})
     rows.append({"what": f"{what}, all decoded", "best s": min(warm), "worst s": max(warm)})
-    report(f"start, {arguments.backbone}", rows, arguments.json)
+    report(f"start, {arguments.backbone}", rows, arguments)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from unihssl.training.log import read_metrics
 from unihssl.training.setup import make_fabric, make_optimizer
 
 Sources = tuple[Any, Any]
-MAIN = {"unihssl": "adapt", "biadapt": "adapt", "supervised": "supervised"}  # else the first stage
+MAIN = {"unihssl": "adapt", "biadapt": "return"}  # stage 2; the others have one stage of their own name
 
 
 def knobs_for(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -56,8 +56,8 @@ def loop_speed(
     stage = MAIN.get(method, method.removesuffix("+sup"))
     extra = {"max_steps": arguments.steps, "log_every": 50, "pretrain_epochs": 1, "test_fraction": 0.01}
     known = {**knobs_for(method, arguments), **extra, **knobs}
-    kinds = {name for name, _ in [*vars(resolve({"method": method})[1]).items()]}
-    known = {name: value for name, value in known.items() if name != "pretrain_epochs" or name in kinds}
+    if not hasattr(resolve({"method": method})[1], "pretrain_epochs"):
+        del known["pretrain_epochs"]
     with tempfile.TemporaryDirectory() as folder, Display(quiet=True) as display:
         train(Path(folder) / "run", labeled, unlabeled, known, resume=False, display=display)
         rows = [row for row in read_metrics(Path(folder) / "run") if row["stage"] == stage]
@@ -215,12 +215,12 @@ def main() -> None:
         rows.append(measure(name, arguments))
         print(json.dumps(rows[-1]), flush=True)
     if rows:
-        report(f"throughput {arguments.backbone}", rows, arguments.json)
+        report(f"throughput {arguments.backbone}", rows, arguments)
     if arguments.usual:
-        report(f"against the usual recipe, {arguments.backbone}", against_the_usual(arguments), arguments.json)
+        report(f"against the usual recipe, {arguments.backbone}", against_the_usual(arguments), arguments)
     together = [packed(int(count), arguments) for count in arguments.pack.split(",") if count]
     if together:
-        report(f"packed {arguments.backbone}", together, arguments.json)
+        report(f"packed {arguments.backbone}", together, arguments)
 
 
 if __name__ == "__main__":

@@ -19,13 +19,13 @@ class SampleFile:
     Its space is reserved first, and rows are written, not mapped: a full disk is an OSError, never a SIGBUS.
     """
 
-    def __init__(self, path: Path, shape: Shape) -> None:
+    def __init__(self, path: Path, shape: Shape, *, reserve: bool = True) -> None:
         self.shape, self.row = shape, math.prod(shape[1:])
         self.header = _header(shape)
         self.file = path.open("w+b", buffering=0)
         self.number = self.file.fileno()
         try:
-            if hasattr(os, "posix_fallocate"):
+            if reserve and hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self.number, 0, self._place(shape[0]))
             self._write(self.header, 0)
         except BaseException:
