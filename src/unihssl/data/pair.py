@@ -1,8 +1,8 @@
 """Both domains together: read, decoded, split."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
 from unihssl.data.draws import seed_for
 from unihssl.data.home import settle
+from unihssl.data.paths import FullPaths
 from unihssl.data.readers import Label
 from unihssl.data.sources import Domain, labeled_domain, unlabeled_domain
 from unihssl.data.split import Split, split_domain, thin_classes
@@ -90,15 +91,17 @@ def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Doma
 
 def _refuse_shared_files(*domains: Domain) -> None:
     """A file given twice, in both domains or in one, could train and be tested on."""
-    seen: set[Path] = set()
+    seen: set[str] = set()
+    full_path = FullPaths()
     for domain in domains:
         if isinstance(domain.items, np.ndarray):
             continue
         for item, name in zip(domain.items, domain.names, strict=True):
-            full = item.resolve()
-            if full in seen:
-                raise UserError(f"{domain.name}: {name} is given twice; its test images would train")
-            seen.add(full)
+            with suppress(OSError, ValueError):  # files that are not there are named when they are decoded
+                full = full_path(item)
+                if full in seen:
+                    raise UserError(f"{domain.name}: {name} is given twice; its test images would train")
+                seen.add(full)
 
 
 def vector_size(domain: Domain) -> int:
