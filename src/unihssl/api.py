@@ -16,6 +16,7 @@ from unihssl.data.draws import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
 from unihssl.data.views import Views
 from unihssl.errors import UserError
+from unihssl.evaluation.concerns import concerns
 from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.evaluation.samples import known_samples
@@ -29,6 +30,8 @@ from unihssl.training.loop import Trainer
 from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, RunDirectory, fingerprint, read_config
 from unihssl.training.setup import Fabric, make_fabric, pick_device
 from unihssl.training.watch import Watch
+
+LOOKED_AT = 2000  # unlabeled training samples, spread over all, to judge a finished run by
 
 
 def fit(
@@ -86,6 +89,9 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
             model.save(out)
             model.result = score({role: _predict_test(model, part) for role, part in pair.parts.items()}, model.rule)
             model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
+            model.result["warnings"] = _concerns(model, pair)
+            for warning in model.result["warnings"]:
+                display.note(f"warning: {warning}")
             write_json(out / RESULT, model.result)
             (out / CHECKPOINT).unlink(missing_ok=True)
         return model
@@ -171,6 +177,14 @@ def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:
 def _given(source: Any, stored: str) -> Any:
     """The source a resumed run was given again, else the one it began with."""
     return stored if source is None or (isinstance(source, str) and not source) else source
+
+
+def _concerns(model: Model, pair: DomainPair) -> list[str]:
+    """What some of the unlabeled training samples say, without their labels."""
+    train = pair.unlabeled.split.train
+    some_rows = train[np.linspace(0, len(train) - 1, min(len(train), LOOKED_AT)).astype(np.int64)]
+    guesses = model.probabilities(model.predict_store(pair.unlabeled.store, some_rows)).argmax(1)
+    return concerns(guesses, pair.labeled.domain.labels[pair.labeled.split.train], pair.classes)
 
 
 def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:

@@ -1,0 +1,52 @@
+"""Doubts about a model, from unlabeled samples alone."""
+
+import numpy as np
+import pytest
+
+import unihssl
+from conftest import colour_images
+from unihssl.data import digits
+from unihssl.evaluation.concerns import concerns, effective_number
+
+TEN = tuple(range(10))
+
+
+@pytest.mark.parametrize(
+    ("counts", "number"), [([5, 5, 5, 5], 4), ([7, 0, 0], 1), ([1, 1, 0, 0], 2), ([2, 1, 1], 2**1.5)]
+)
+def test_effective_number_of_classes(counts, number):
+    assert effective_number(np.array(counts)) == pytest.approx(number)
+
+
+def test_collapsed_predictions_are_a_concern_and_name_the_starved_classes():
+    labels = np.repeat(TEN, 20)
+    (said,) = concerns(np.repeat([0, 1, 2], 50), labels, TEN)
+    assert "3.0 classes among them, where the labels have 10.0" in said
+    assert "hardly any is predicted as 3, 4, 5, 6, 7, 8, 9." in said
+    assert concerns(labels, labels, TEN) == [] and concerns(np.array([], dtype=int), labels, TEN) == []
+
+
+def test_another_mix_of_classes_is_no_concern():
+    labels = np.repeat(TEN, 20)
+    assert concerns(np.repeat(TEN, range(5, 15)), labels, TEN) == []
+    assert concerns(np.repeat([0, 1], [9, 3]), np.repeat([0, 1], [3, 9]), (0, 1)) == []
+
+
+QUICK = {"backbone": "small_cnn", "flip": False, "tensorboard": False}
+
+
+def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
+    """UCI labeled, MNIST unlabeled: a pair on which the paper's recipe locks wrong pseudo-labels in."""
+    uci, (x, y) = digits.load_domain("uci"), digits.load_domain("mnist")
+    failed = unihssl.fit(uci, (x[:1000], y[:1000]), out=tmp_path / "run", epochs=3, pretrain_epochs=6, **QUICK)
+    assert failed.result["unlabeled"]["accuracy"] < 0.4
+    (said,) = failed.result["warnings"]
+    assert said.startswith("adaptation has probably failed")
+    fine = unihssl.fit(colour_images(8, 0, seed=0), colour_images(8, 10, seed=1), epochs=4, lr=0.05, **QUICK)
+    assert fine.result["unlabeled"]["accuracy"] > 0.6 and fine.result["warnings"] == []
+
+
+def test_the_warning_needs_no_labels_of_the_unlabeled_domain():
+    uci, (x, _) = digits.load_domain("uci"), digits.load_domain("mnist")
+    blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
+    assert blind.result["warnings"]
