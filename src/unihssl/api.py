@@ -86,7 +86,8 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         model = _fit_model(fabric, directory, encoders, pair, settings, params, display)
         if directory.mine:
             model.save(out)
-            model.result = score({role: _predict_test(model, part) for role, part in pair.parts.items()}, model.rule)
+            tested = {role: _predict_test(model, part) for role, part in pair.parts.items()}
+            model.result = score(tested, model.rule, pair.classes)
             model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
             write_json(out / RESULT, model.result)
             (out / CHECKPOINT).unlink(missing_ok=True)
@@ -115,7 +116,7 @@ def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str 
         parts[role] = model.predict_store(store, rows), domain.labels[rows]
     if not parts:
         raise UserError(f"{run}: no labeled test images were held out here; give some with --labeled or --unlabeled")
-    return score(parts, model.rule) | {"notes": notes}
+    return score(parts, model.rule, model.classes_.tolist()) | {"notes": notes}
 
 
 def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
