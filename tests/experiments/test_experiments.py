@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -189,6 +190,10 @@ def test_table_writes_by_the_suffix_and_names_what_is_wrong(tmp_path):
     assert (tmp_path / "t.csv").read_text().startswith("dataset,")
     assert "simmatch" in unihssl("table", runs).stdout
     assert len(json.loads(unihssl("table", runs, "--json").stdout)) == 10
+    for name in ("a", "b"):
+        shutil.copytree(next(iter(folders(runs))), tmp_path / "twice" / name)
+    assert "the same run twice" in str(unihssl("table", tmp_path / "twice").exception)
+    shutil.rmtree(tmp_path / "twice")
     assert "no finished run in it" in str(unihssl("table", tmp_path).exception)
     assert "no such folder" in str(unihssl("table", tmp_path / "x").exception)
     assert "unknown format 'html'" in str(unihssl("table", runs, "--format", "html").exception)

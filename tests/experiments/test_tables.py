@@ -7,7 +7,7 @@ import pytest
 from unihssl.experiments import paper
 from unihssl.experiments.details import detail_rows, detail_tables, long_csv
 from unihssl.experiments.render import latex, markdown, terminal
-from unihssl.experiments.results import Record, _told_apart
+from unihssl.experiments.results import Record, told_apart
 from unihssl.experiments.statistics import p_value
 from unihssl.experiments.tables import main_tables
 
@@ -126,7 +126,7 @@ def test_ablation_and_sensitivity():
 
 def test_runs_set_differently_are_never_averaged():
     mixed = [*records("mcc", "A/W", 0.9, epochs=20, seed=0, lr=1), *records("mcc", "A/W", 0.5, epochs=100, seed=0)]
-    (table,) = main_tables(_told_apart(mixed))
+    (table,) = main_tables(told_apart(mixed))
     assert [label for label, _ in table.rows] == ["mcc [epochs=100]", "mcc [epochs=20]"]
     assert "| mcc [epochs=20] | **90.0** |" in markdown([table])
 

@@ -97,7 +97,7 @@ def _compared(cell: Cell, mark: str) -> str:
     if cell.paper is None:
         return ""
     note = mark.format(cell.note) if cell.note else ""
-    gap = f", {round(cell.summary.mean, 1) - cell.paper:+.1f}" if cell.summary else ""
+    gap = f", {round(round(cell.summary.mean, 1) - cell.paper, 1) + 0.0:+.1f}" if cell.summary else ""  # never -0.0
     return f" ({cell.paper:.1f}{note}{gap})"
 
 

@@ -30,6 +30,7 @@ class Record:
     settings: dict[str, Any] = field(default_factory=dict)
     last: dict[str, float] = field(default_factory=dict)  # of the log, at the end of training
     label: str = ""  # the variant, told apart from another of the same name
+    folder: Path = Path()
 
     def value(self, metric: str, part: str = "pooled") -> float | None:
         """In percent; a class is asked for as `class_accuracy/bus`. None where it was not measured."""
@@ -47,8 +48,13 @@ class Record:
 def read_records(folders: Iterable[Path]) -> list[Record]:
     """Every role of every finished run in these folders, or in folders of them; those under way are passed over."""
     found = {path.parent for folder in folders for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file()}
-    records = [record for folder in sorted(found) for record in _read(folder)]
-    return _told_apart(records)
+    records = told_apart([record for folder in sorted(found) for record in _read(folder)])
+    seen: dict[tuple[object, ...], Path] = {}
+    for r in records:
+        first = seen.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), r.folder)
+        if first != r.folder:
+            raise UserError(f"{first} and {r.folder}: the same run twice; move one of them away")
+    return records
 
 
 def read_all(folder: Path) -> list[Record]:
@@ -76,7 +82,7 @@ def _read(folder: Path) -> list[Record]:
         dataset, pair = _by_sources(settings)
         roles = []
     roles = roles or [("benchmark", method)]
-    return [Record(dataset, pair, *role, seed, result, settings, last) for role in roles]
+    return [Record(dataset, pair, *role, seed, result, settings, last, folder=folder) for role in roles]
 
 
 def _by_sources(settings: dict[str, Any]) -> tuple[str, str]:
@@ -88,7 +94,7 @@ def _by_sources(settings: dict[str, Any]) -> tuple[str, str]:
     return "", "/".join(Path(source).name or "?" for source in sources)
 
 
-def _told_apart(records: Sequence[Record]) -> list[Record]:
+def told_apart(records: Sequence[Record]) -> list[Record]:
     """Runs of one row that were set differently, but for the seed, become rows that say what differs."""
     rows: dict[tuple[str, str, str], list[Record]] = {}
     for record in records:
