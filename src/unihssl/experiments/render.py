@@ -23,15 +23,30 @@ def latex(tables: Sequence[Table]) -> str:
 
 
 def terminal(table: Table) -> "Group":
+    """Columns without a number are left out, and long words broken rather than cut: a terminal may be narrow."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Group
+    from rich.table import Column
     from rich.table import Table as Grid
     from rich.text import Text
 
-    grid = Grid(*table.columns, title=table.title, title_justify="left")
+    kept = [i for i in range(len(table.columns) - 1) if any(_plain(cells[i]) != NOTHING for _, cells in table.rows)]
+    columns = [Column(table.columns[i + 1], overflow="fold", min_width=5) for i in kept]
+    grid = Grid(
+        Column(table.columns[0], no_wrap=True),
+        *columns,
+        title=table.title,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
     for label, cells in table.rows:
-        bold = ["bold" if isinstance(cell, Cell) and cell.best else "" for cell in cells]
-        grid.add_row(Text(label), *(Text(_plain(cell), style) for cell, style in zip(cells, bold, strict=True)))
+        grid.add_row(Text(label), *(Text(_plain(cells[i]), _style(cells[i])) for i in kept))
     return Group(grid, *map(Text, _below(table)))
+
+
+def _style(cell: Cell | str) -> str:
+    return "bold" if isinstance(cell, Cell) and cell.best else ""
 
 
 def _markdown(table: Table) -> str:
