@@ -87,7 +87,8 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         model = _fit_model(fabric, directory, encoders, pair, settings, params, display)
         if directory.mine:
             model.save(out)
-            model.result = score({role: _predict_test(model, part) for role, part in pair.parts.items()}, model.rule)
+            tested = {role: _predict_test(model, part) for role, part in pair.parts.items()}
+            model.result = score(tested, model.rule, pair.classes)
             model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
             model.result["warnings"] = _concerns(model, pair)
             for warning in model.result["warnings"]:
@@ -102,7 +103,8 @@ def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str 
     model = load_model(run, pick_device(device))
     samples = known_samples(run, model, settings_of(run), labeled, unlabeled)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
-    return score(parts, model.rule) | {"notes": [note for part in samples.values() for note in part.domain.notes]}
+    result = score(parts, model.rule, model.classes_.tolist())
+    return result | {"notes": [note for part in samples.values() for note in part.domain.notes]}
 
 
 def settings_of(run: Path) -> Settings:

@@ -76,3 +76,12 @@ def test_classes_guessed_but_absent_from_the_truth_raise_no_warning():
         warnings.simplefilter("error")
         result = score({"labeled": (predictions([0, 2], [0, 2], None), np.array([0, 1]))}, "argmax")
     assert result["labeled"]["class_mean_accuracy"] == 0.5
+
+
+def test_classes_by_name():
+    result = score({"labeled": LABELED, "unlabeled": UNLABELED}, "argmax", ("cat", "dog", "eel"))
+    assert result["labeled"]["class_accuracy"] == {"cat": 1, "dog": 1 / 2}  # no eel was there to be told
+    assert result["labeled"]["confusion"] == {"cat": {"cat": 2}, "dog": {"dog": 1, "eel": 1}}
+    assert result["pooled"]["class_accuracy"] == {"cat": 1, "dog": pytest.approx(1 / 3), "eel": pytest.approx(2 / 3)}
+    pooled = {"cat": {"cat": 4}, "dog": {"cat": 1, "dog": 1, "eel": 1}, "eel": {"dog": 1, "eel": 2}}
+    assert result["pooled"]["confusion"] == pooled

@@ -1,4 +1,4 @@
-"""`unihssl benchmark digits`: a table, no run twice, a failure that stops nothing."""
+"""`unihssl benchmark`: a table, no run twice, a failure that stops nothing, and what each data set is run with."""
 
 import json
 import subprocess
@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from unihssl.api import resolve
+from unihssl.data import catalog
 from unihssl.errors import UserError
-from unihssl.experiments.benchmark import benchmark_runs, load_digits_pair, markdown, summarise
-from unihssl.experiments.grid import Run
+from unihssl.experiments.protocol import Protocol
 
 
 def benchmark(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -27,7 +28,7 @@ def test_a_benchmark_prints_its_table_and_never_runs_a_finished_run_again(tmp_pa
     results = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
     assert len(results) == 2
     again = benchmark(tmp_path, "--methods", "supervised,mcc,fixmatch", "--set", "lr=0.01", "--json")
-    assert [row["method"] for row in json.loads(again.stdout)] == ["supervised", "mcc", "fixmatch"]
+    assert [row["method"] for row in json.loads(again.stdout)] == ["supervised", "fixmatch", "mcc"]
     assert {path: path.stat().st_mtime_ns for path in results} == results
     assert len(list(tmp_path.glob("*/result.json"))) == 3
 
@@ -40,21 +41,47 @@ def test_a_failed_run_is_named_and_stops_no_other(tmp_path):
     assert "error: 2 of 2 runs failed" in done.stderr.splitlines()[-1]
 
 
-def test_unknown_pairs_methods_and_data_sets_are_refused():
-    with pytest.raises(UserError, match="unknown pair 'mnist/svhn'"):
-        load_digits_pair("mnist/svhn")
+def test_unknown_pairs_methods_data_sets_and_presets_are_refused():
+    digits = Protocol(catalog.get("digits"))
+    with pytest.raises(UserError, match="digits: no domain 'svhn'"):
+        digits.pairs("mnist/svhn")
+    with pytest.raises(UserError, match="the paper has no pairs of it"):
+        digits.pairs("paper")
     with pytest.raises(UserError, match="did you mean 'mcc'"):
-        benchmark_runs(["mnist/uci"], ["mc"], 1, {})
+        digits.methods("mc")
+    with pytest.raises(UserError, match=r"unknown preset 'original'.*--set preset=original"):
+        Protocol(catalog.get("digits"), preset="original").knobs("mcc")
 
 
-def test_means_and_deviations_over_seeds():
-    def run(seed: int, accuracy: float) -> Run:
-        parts = {part: {"accuracy": accuracy} for part in ("pooled", "labeled", "unlabeled")}
-        return Run("mnist/uci", {"method": "mcc", "seed": seed}, parts | {"domain_accuracy": 0.75})
+def test_what_a_data_set_is_benchmarked_on():
+    digits, office, visda, pacs = (Protocol(catalog.get(name)) for name in ("digits", "office31", "visda", "pacs"))
+    assert digits.pairs() == ["mnist/uci"] and "usps/uci" in digits.pairs("all")
+    assert office.pairs() == office.pairs("paper") == ["W/A", "A/W", "A/D", "D/A", "D/W", "W/D"]
+    assert office.pairs("amazon/webcam, A/W,D/A") == ["A/W", "D/A"]
+    assert len(pacs.pairs()) == 12 and len(Protocol(catalog.get("office-home")).pairs()) == 12
+    assert len(office.methods()) == 8 and "mcc" in digits.methods() and "mcc" not in office.methods()
+    assert office.knobs("unihssl")["dataset"] == "office-31" and "dataset" not in pacs.knobs("unihssl")
+    assert visda.knobs("unihssl")["backbone"] == "resnet101"
+    assert resolve(office.knobs("unihssl"))[0].backbone == "resnet50"
+    asked = Protocol(catalog.get("visda"), asked={"backbone": "resnet50", "epochs": "3"})
+    assert asked.knobs("unihssl")["backbone"] == "resnet50" and asked.knobs("unihssl")["epochs"] == "3"
 
-    (row,) = summarise([run(0, 0.5), run(1, 0.7), Run("mnist/uci", {"method": "mcc", "seed": 2}, failure="died")])
-    assert (row["seeds"], row["pooled"], row["domain_accuracy"]) == (2, pytest.approx(60), 75)
-    assert row["pooled_std"] == pytest.approx(200**0.5)
-    assert "| mcc | 2 | 60.0 ± 14.1 | 60.0 ± 14.1 | 60.0 ± 14.1 | 75.0 | - |" in markdown([row])
-    (single,) = summarise([run(0, 0.5)])
-    assert "| mcc | 1 | 50.0 | 50.0 | 50.0 | 75.0 | - |" in markdown([single])
+
+def test_presets_say_how_long_to_train():
+    def length(preset: str, method: str) -> tuple[int, int, int]:
+        settings, _ = resolve(Protocol(catalog.get("office-31"), preset=preset).knobs(method))
+        return settings.epochs, settings.steps, settings.max_steps
+
+    assert length("", "unihssl") == length("paper", "unihssl") == (100, 0, 0)
+    assert length("paper", "cdan")[1:] == (20_000, 0)  # as its authors have it
+    assert length("fast", "cdan") == length("fast", "unihssl") == (20, 0, 500)
+    routed = resolve(Protocol(catalog.get("office-31"), preset="fast").knobs("mcc+sup"))[1]
+    assert routed.sup_epochs == 20
+    assert resolve(Protocol(catalog.get("digits")).knobs("cdan"))[0].epochs == 20
+
+
+def test_a_split_that_leaks_is_told():
+    isic = catalog.get("isic-2019")
+    assert "--group-by lesion_id" in Protocol(isic).cautions()[0]
+    assert Protocol(isic, asked={"group_by": "lesion_id"}).cautions() == []
+    assert Protocol(catalog.get("office-31")).cautions() == []

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from digit_runs import LOAD, digit_runs
 
 from unihssl.errors import UserError
-from unihssl.experiments.benchmark import benchmark_runs, load_digits_pair
 from unihssl.experiments.grid import Run, run_grid
 from unihssl.experiments.launchers import Launcher, LocalLauncher, ProcessDiedError, make_launcher
 from unihssl.experiments.launchers.local import VISIBLE, assign_gpus, visible_gpus
@@ -55,16 +55,16 @@ def test_one_task_that_fails_and_one_that_dies_leave_the_others_alone(launcher, 
 
 
 def test_a_grid_of_four_runs_names_a_fifth_that_fails_and_repeats_nothing(launcher, tmp_path, monkeypatch):
-    good = benchmark_runs(["mnist/uci"], ["supervised", "mcc"], 2, {"max_steps": 2})
+    good = digit_runs(["supervised", "mcc"], 2, {"max_steps": 2})
     runs = [Run("mnist/nowhere", good[0].knobs), *good]
     monkeypatch.chdir(tmp_path)  # a relative folder must mean the same to the workers
-    done = {run.folder(Path()): run for run in run_grid(runs, load_digits_pair, Path("out"), launcher)}
+    done = {run.folder(Path()): run for run in run_grid(runs, LOAD, Path("out"), launcher)}
     bad = done.pop(runs[0].folder(Path()))
-    assert bad.failure.startswith("UserError: unknown pair 'mnist/nowhere'")
+    assert bad.failure.startswith("UserError: digits: no domain 'nowhere'")
     assert len(done) == 4 and all(run.result["pooled"]["n"] for run in done.values())
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*/result.json")}
     assert len(written) == 4
-    again = {run.folder(Path()): run for run in run_grid(good, load_digits_pair, tmp_path / "out", launcher)}
+    again = {run.folder(Path()): run for run in run_grid(good, LOAD, tmp_path / "out", launcher)}
     assert again == done
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
@@ -77,11 +77,11 @@ def test_an_interrupted_grid_goes_on(tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130 and "call again to go on" in said, said[-2000:]
-    runs = benchmark_runs(["mnist/uci"], ["supervised"], 2, {"max_steps": "25", "log_every": "1"})
+    runs = digit_runs(["supervised"], 2, {"max_steps": "25", "log_every": "1"})
     begun, never_started = (run.folder(tmp_path) for run in runs)
     assert (begun / "checkpoint.pt").exists() and not never_started.exists()
     before = (begun / "metrics.jsonl").read_text()
-    done = list(run_grid(runs, load_digits_pair, tmp_path, make_launcher("local", 2)))
+    done = list(run_grid(runs, LOAD, tmp_path, make_launcher("local", 2)))
     assert all(run.result and not run.failure for run in done) and len(done) == 2
     assert (begun / "metrics.jsonl").read_text().startswith(before)  # from where it was
 
@@ -123,9 +123,9 @@ def until(condition, seconds: float = 60) -> None:
 
 
 def test_a_ray_task_interrupted_saves_before_the_launcher_returns(ray_cluster, tmp_path):
-    runs = benchmark_runs(["mnist/uci"], ["supervised", "mcc"], 1, {"epochs": 1000, "log_every": 1})
-    short = benchmark_runs(["mnist/uci"], ["supervised"], 1, {"max_steps": 2})
-    grid = run_grid([*short, *runs], load_digits_pair, tmp_path, make_launcher("ray", 2))
+    runs = digit_runs(["supervised", "mcc"], 1, {"epochs": 1000, "log_every": 1})
+    short = digit_runs(["supervised"], 1, {"max_steps": 2})
+    grid = run_grid([*short, *runs], LOAD, tmp_path, make_launcher("ray", 2))
     next(grid)
     until((runs[0].folder(tmp_path) / "metrics.jsonl").exists)
     grid.close()
@@ -147,7 +147,7 @@ def test_what_cannot_work_is_refused():
     with pytest.raises(UserError, match="a share of a GPU or a whole number"):
         make_launcher("ray", 2, 1.5)
     with pytest.raises(UserError, match="devices must be 1 in a grid"):
-        list(run_grid([Run("mnist/uci", {"devices": 2})], load_digits_pair, Path("out"), make_launcher()))
+        list(run_grid([Run("mnist/uci", {"devices": 2})], LOAD, Path("out"), make_launcher()))
 
 
 def test_workers_take_gpus_in_turn():

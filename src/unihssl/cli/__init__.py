@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from unihssl.cli import benchmark, data, demo, evaluate, methods, plot, predict, train
+from unihssl.cli import ablation, benchmark, data, demo, evaluate, methods, plot, predict, sensitivity, table, train
 from unihssl.errors import RunInterruptedError, UserError
 
 UsageError: Any = typer.BadParameter.__base__  # typer has its own copy of click since 0.20, click's before
@@ -29,7 +29,7 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-for module in (demo, train, evaluate, predict, plot, methods, benchmark, data):
+for module in (demo, train, evaluate, predict, plot, methods, benchmark, ablation, sensitivity, table, data):
     module.register(app)
 
 

@@ -4,7 +4,23 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import GPUS_PER_RUN, JSON, LAUNCHER, WORKERS, split_setting
+from unihssl.cli.grid import make_protocol, run_and_report
+from unihssl.cli.options import (
+    BACKBONE,
+    DATASET,
+    GPUS_PER_RUN,
+    GROUP_BY,
+    JSON,
+    LAUNCHER,
+    OUT,
+    PAIRS,
+    PRESET,
+    ROOT,
+    SEEDS,
+    SETTINGS,
+    WEIGHTS,
+    WORKERS,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -12,61 +28,33 @@ def register(app: typer.Typer) -> None:
 
 
 def benchmark(
-    dataset: str = typer.Argument(help="Data set: digits (MNIST and UCI, embedded)."),
-    pairs: str = typer.Option("mnist/uci", help="labeled/unlabeled pairs, separated by commas."),
-    methods: str = typer.Option("all", help="Method names, separated by commas."),
-    seeds: int = typer.Option(3, min=1, help="Seeds 0, 1, ... to run each with."),
-    out: Path = typer.Option(Path("runs/benchmark"), help="Folder of the runs; finished ones are not run again."),
+    dataset: str = DATASET,
+    root: Path = ROOT,
+    pairs: str = PAIRS,
+    methods: str = typer.Option(
+        "", help="Method names with commas, or paper, or all. [default: the paper's eight on its data sets, else all]"
+    ),
+    seeds: int = SEEDS,
+    preset: str = PRESET,
+    backbone: str = BACKBONE,
+    weights: str = WEIGHTS,
+    group_by: str = GROUP_BY,
+    settings: list[str] = SETTINGS,
+    out: Path | None = OUT,
     launcher: str = LAUNCHER,
     workers: int = WORKERS,
     gpus_per_run: float | None = GPUS_PER_RUN,
-    settings: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated."),
     json: bool = JSON,
 ) -> None:
-    """Run every method on the same splits, for the same number of epochs, and print one table.
+    """Run every method on the same splits of a data set's pairs and print one table, beside the paper's figures.
 
     Each run has a folder named by its configuration. An interrupted benchmark goes on where it was when called
-    again; a failed run is named at the end and does not stop the others. table.md is written beside the runs.
-
-    Columns: accuracy on both test parts pooled, on each part, how often the domain of a sample is told right, and
-    the pooled accuracy of a routed method if it were always told right (oracle).
+    again; a failed run is named at the end and does not stop the others. table.md, .tex, .csv and .json are written
+    beside the runs; `unihssl table` makes them again from the folders alone. How to read them: docs/experiments.md.
     """
-    import json as json_format
-
-    from rich.console import Console
-    from rich.table import Table
-
-    from unihssl import methods as registry
-    from unihssl.errors import UserError
-    from unihssl.experiments.benchmark import COLUMNS, benchmark_runs, cells, markdown, run_benchmark, summarise
+    from unihssl.experiments.grids import benchmark_runs
     from unihssl.experiments.launchers import make_launcher
-    from unihssl.files import write_json, write_text
 
-    if dataset != "digits":
-        raise UserError(f"unknown data set '{dataset}': there is digits")
-    names = list(registry.available()) if methods == "all" else methods.split(",")
-    runs = benchmark_runs(pairs.split(","), names, seeds, dict(map(split_setting, settings)))
-    place = make_launcher(launcher, workers, gpus_per_run)
-    finished = []
-    for run in run_benchmark(runs, out, place):
-        finished.append(run)
-        if not json:
-            outcome = run.failure or f"{100 * run.result['pooled']['accuracy']:.1f}%"
-            name = f"{run.pair} {run.knobs['method']} seed {run.knobs['seed']}"
-            typer.echo(f"[{len(finished)}/{len(runs)}] {name}: {outcome}", err=True)
-    order = {run.folder(out): i for i, run in enumerate(runs)}
-    rows = summarise(sorted(finished, key=lambda run: order[run.folder(out)]))
-    write_text(out / "table.md", markdown(rows))
-    write_json(out / "table.json", rows)
-    if json:
-        typer.echo(json_format.dumps(rows))
-    else:
-        for pair in dict.fromkeys(row["pair"] for row in rows):
-            table = Table(*COLUMNS, title=f"{pair}: test accuracy, %", title_justify="left")
-            for row in rows:
-                if row["pair"] == pair:
-                    table.add_row(*cells(row))
-            Console().print(table)
-    failed = [run for run in finished if run.failure]
-    if failed:
-        raise UserError(f"{len(failed)} of {len(runs)} runs failed; first: {failed[0].failure}")
+    protocol = make_protocol(dataset, root, preset, backbone, weights, group_by, settings)
+    runs = benchmark_runs(protocol, protocol.pairs(pairs), protocol.methods(methods), seeds)
+    run_and_report(protocol, runs, out, make_launcher(launcher, workers, gpus_per_run), json)

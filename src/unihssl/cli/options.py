@@ -1,6 +1,7 @@
 """What several commands share: the --json flag, where runs go, --set parsing, and how a result is shown."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,6 +16,22 @@ WORKERS = typer.Option(2, min=1, help="Runs at a time, each in its own process; 
 GPUS_PER_RUN = typer.Option(
     None, metavar="SHARE", help="With ray: GPUs of each run, 0.25 for four runs on a card. [default: room for all]"
 )
+
+# Those on a data set of the catalog take these too; cli.grid makes a protocol of their values.
+DATASET = typer.Argument(help="Data set: digits, office-31, office-home, visda-2017, isic-2019, pacs, ...")
+ROOT = typer.Option(Path("data"), help="Folder or archive of the data set; see: unihssl data check.")
+PAIRS = typer.Option(
+    "", help="labeled/unlabeled pairs with commas, or paper, or all. [default: the paper's where it has any, else all]"
+)
+SEEDS = typer.Option(3, min=1, help="Seeds 0, 1, ... to run each with.")
+PRESET = typer.Option(
+    "", help="How long to train: paper (10 + 100 epochs), fast, or recipe. [default: paper; digits: recipe]"
+)
+BACKBONE = typer.Option("", help="timm model name or small_cnn. [default: the paper's for the data set]")
+WEIGHTS = typer.Option("", help="pretrained, none, or a weights file.", show_default="pretrained")
+GROUP_BY = typer.Option("", help="Keep groups on one side of the split: lesion_id of isic-2019.")
+SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
+OUT = typer.Option(None, help="Folder of the runs; finished ones are not run again. [default: runs/DATASET]")
 
 
 def split_setting(text: str) -> tuple[str, str]:

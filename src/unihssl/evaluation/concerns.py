@@ -21,8 +21,9 @@ def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label]) 
     return [
         f"adaptation has probably failed: the unlabeled samples are predicted as if there were "
         f"{effective_number(given):.1f} classes among them, where the labels have {effective_number(known):.1f}; "
-        f"hardly any is predicted as {some(starved)}. Unless the unlabeled domain really is like that, try --method mcc+sup, "
-        "or with unihssl --set initial_statistics=unlabeled, --set lambda_confusion=1 or more pre-training"
+        f"hardly any is predicted as {some(starved)}. Unless the unlabeled domain really is like that, try "
+        "--method mcc+sup, or with unihssl --set initial_statistics=unlabeled, --set lambda_confusion=1, or more "
+        "pre-training"
     ]
 
 

@@ -1,5 +1,6 @@
 """The numbers that judge a model: on each domain's test part, and on both pooled without a hint which is which."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,14 @@ from unihssl.evaluation.model import Predictions
 PARTS = ("labeled", "unlabeled")
 
 
-def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[str, Any]:
+def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str, classes: Sequence[Any] = ()) -> dict[str, Any]:
     """Accuracy of every prediction rule, pooled and by domain; `rule` is the one the model goes by.
 
     Keys of the result: for each of labeled, unlabeled (those with samples) and pooled (if both have) the count `n`,
-    `accuracy`, `class_mean_accuracy`, `macro_f1` and `accuracy_by_rule`; `domain_accuracy`, how often the model tells
-    where a sample comes from; and for routed methods `oracle_routing_accuracy`, what they reached if it always did.
+    `accuracy`, `class_mean_accuracy` (balanced accuracy), `macro_f1` and `accuracy_by_rule`; `domain_accuracy`, how
+    often the model tells where a sample comes from; and for routed methods `oracle_routing_accuracy`, what they reached
+    if it always did. If the classes' names are given, each part has `class_accuracy`, the share told right of every
+    class that has samples, and `confusion[true class][class told]`, the number of samples where it is not 0.
     """
     parts = {name: part for name, part in parts.items() if len(part[1])}
     result: dict[str, Any] = {"rule": rule}
@@ -25,9 +28,9 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[s
     truths = {n: truth for n, (_, truth) in parts.items()}
     pooled = {r: np.concatenate([g[r] for g in guesses.values()]) for r in rules}
     if set(parts) == set(PARTS):
-        result["pooled"] = _numbers(np.concatenate(list(truths.values())), pooled, rule)
+        result["pooled"] = _numbers(np.concatenate(list(truths.values())), pooled, rule, classes)
     for name in parts:
-        result[name] = _numbers(truths[name], guesses[name], rule)
+        result[name] = _numbers(truths[name], guesses[name], rule, classes)
     oracle = next(iter(parts.values()))[0].oracle
     if oracle and set(parts) == set(PARTS):
         routed = [guesses[n][r] == truths[n] for n, r in zip(PARTS, oracle, strict=True)]
@@ -39,7 +42,7 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str) -> dict[s
     return result
 
 
-def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str) -> dict[str, Any]:
+def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str, classes: Sequence[Any]) -> dict[str, Any]:
     from sklearn.metrics import accuracy_score, f1_score, recall_score  # takes a second, which training need not wait
 
     over_classes: dict[str, Any] = {"labels": np.unique(truth), "average": "macro", "zero_division": 0}
@@ -49,4 +52,13 @@ def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str) -> di
         "class_mean_accuracy": float(recall_score(truth, guesses[rule], **over_classes)),
         "macro_f1": float(f1_score(truth, guesses[rule], **over_classes)),
         "accuracy_by_rule": {name: float(accuracy_score(truth, guess)) for name, guess in guesses.items()},
+        **(_by_class(truth, guesses[rule], [str(name) for name in classes]) if len(classes) else {}),
     }
+
+
+def _by_class(truth: np.ndarray, guess: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    confusion: dict[str, dict[str, int]] = {}
+    for (true, told), count in zip(*np.unique(np.stack([truth, guess], 1), axis=0, return_counts=True), strict=True):
+        confusion.setdefault(names[true], {})[names[told]] = int(count)
+    accuracy = {name: row.get(name, 0) / sum(row.values()) for name, row in confusion.items()}
+    return {"class_accuracy": accuracy, "confusion": confusion}

@@ -13,27 +13,57 @@ from unihssl import __version__
 from unihssl.api import resolve, train
 from unihssl.errors import RunInterruptedError, UserError
 from unihssl.experiments.launchers import Launcher
-from unihssl.files import read_json
+from unihssl.files import read_json, write_json
 from unihssl.training.display import Display
 from unihssl.training.interrupt import termination_interrupts
 from unihssl.training.run_directory import FREE_TO_CHANGE, RESULT
 
+NOTE = "run.json"
+
+
+@dataclass(frozen=True)
+class Role:
+    """What a run is good for: an experiment (`ablation`), and the row of its table (`w/o WMA`)."""
+
+    experiment: str
+    variant: str
+
 
 @dataclass(frozen=True)
 class Run:
-    """One cell of a table: a pair of domains, and the knobs to train with."""
+    """One cell of a table, or of several: a pair of domains, and the knobs to train with."""
 
     pair: str
     knobs: dict[str, Any]
     result: dict[str, Any] = field(default_factory=dict)
     failure: str = ""
+    dataset: str = ""
+    roles: tuple[Role, ...] = ()
 
     def folder(self, out: Path) -> Path:
         """Named by all that decides the result: every setting that matters to training, and this package's version."""
         settings, params = resolve(self.knobs)
         values = {k: v for k, v in (asdict(settings) | asdict(params)).items() if k not in FREE_TO_CHANGE}
-        content = json.dumps([__version__, self.pair, values], sort_keys=True)
+        content = json.dumps([__version__, self.dataset, self.pair, values], sort_keys=True)
         return out / hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def note(self, out: Path) -> None:
+        """Say in the run's folder what it was trained for, so that tables can be made from folders alone."""
+        path = self.folder(out) / NOTE
+        before = read_json(path)["roles"] if path.exists() else []
+        roles = before + [role for role in map(asdict, self.roles) if role not in before]
+        if not path.exists() or roles != before:
+            write_json(path, {"dataset": self.dataset, "pair": self.pair, "roles": roles})
+
+
+def distinct(runs: Sequence[Run]) -> list[Run]:
+    """Runs of one configuration are one run with all their roles."""
+    merged: dict[Path, Run] = {}
+    for run in runs:
+        folder = run.folder(Path())
+        roles = merged[folder].roles if folder in merged else ()
+        merged[folder] = replace(run, roles=tuple(dict.fromkeys((*roles, *run.roles))))
+    return list(merged.values())
 
 
 LoadPair = Callable[[str], tuple[Any, Any]]
@@ -43,11 +73,12 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Laun
     """Every run with its result, or what made it fail, as each is done. `load_pair` must be importable by name."""
     out = out.resolve()  # a worker may live in another folder
     waiting = []
-    for run in runs:
+    for run in distinct(runs):
         settings = resolve(run.knobs)[0]
         if settings.devices * settings.nodes > 1:
             raise UserError("a run of a grid is one process: devices and nodes must be 1; the runs share what there is")
-        if (run.folder(out) / RESULT).exists():
+        if finished(run, out):
+            run.note(out)
             yield replace(run, result=read_json(run.folder(out) / RESULT))
         else:
             waiting.append(run)
@@ -59,9 +90,15 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Laun
             for run, outcome in outcomes:
                 if isinstance(outcome, RunInterruptedError):
                     raise outcome
+                if isinstance(outcome, Run) and outcome.result:
+                    outcome.note(out)
                 yield outcome if isinstance(outcome, Run) else replace(run, failure=str(outcome))
     except (KeyboardInterrupt, RunInterruptedError):
         raise RunInterruptedError("stopped; call again to go on with what is not finished") from None
+
+
+def finished(run: Run, out: Path) -> bool:
+    return (run.folder(out) / RESULT).exists()
 
 
 def _train(run: Run, load_pair: LoadPair, out: Path) -> Run:

@@ -78,6 +78,7 @@ class Dataset:
     class_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings, plain -> class
     list_order: tuple[str, ...] = ()  # classes by their number in list files, where one order is in use
     file_prefix: str = ""  # of every image's name, where there are no class folders
+    caution: str = ""  # what must be known of its usual split before results are believed
 
     def domain(self, name: str) -> CatalogDomain:
         """By full, short or folder name, in any case."""

@@ -94,4 +94,6 @@ DATASET = Dataset(
     file_prefix=PREFIX,
     downloads=(Remote(_URL + GROUND_TRUTH), Remote(_URL + METADATA), Remote(f"{_URL}{IMAGES}.zip")),
     archive_hints=("isic2019", "isic2019traininginput*"),
+    caution="split by image, as in the paper, test images share their lesions with training images and accuracy is "
+    "too high; --group-by lesion_id keeps a lesion on one side",
 )

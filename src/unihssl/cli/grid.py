@@ -1,0 +1,79 @@
+"""What the commands that train a grid of runs share: from options to a protocol, and from runs to tables."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from unihssl.cli.options import split_setting
+
+if TYPE_CHECKING:
+    from unihssl.experiments.grid import Run
+    from unihssl.experiments.launchers import Launcher
+    from unihssl.experiments.protocol import Protocol
+    from unihssl.experiments.results import Record
+
+
+def make_protocol(
+    dataset: str, root: Path, preset: str, backbone: str, weights: str, group_by: str, settings: Sequence[str]
+) -> "Protocol":
+    from unihssl.data import catalog
+    from unihssl.experiments.protocol import Protocol
+
+    asked = {"backbone": backbone, "weights": weights, "group_by": group_by}
+    asked = dict(map(split_setting, settings)) | {name: value for name, value in asked.items() if value}
+    return Protocol(catalog.get(dataset), root, preset, asked)
+
+
+def run_and_report(
+    protocol: "Protocol", runs: Sequence["Run"], out: Path | None, launcher: "Launcher", as_json: bool
+) -> None:
+    """Train what is not finished, saying so line by line; then write and show the tables of these runs."""
+    from unihssl.errors import UserError
+    from unihssl.experiments.details import detail_rows
+    from unihssl.experiments.grid import distinct, finished, run_grid
+    from unihssl.experiments.report import write_report
+    from unihssl.experiments.results import read_records
+
+    out = out or Path("runs") / protocol.dataset.name
+    runs = distinct(runs)
+    waiting = [run for run in runs if not finished(run, out.resolve())]
+    for note in [*protocol.cautions(), *(protocol.check([run.pair for run in waiting]) if waiting else [])]:
+        typer.echo(f"note: {note}", err=True)
+    failures = []
+    for done, run in enumerate(run_grid(runs, protocol.loader, out, launcher), start=1):
+        if run.failure:
+            failures.append(run.failure)
+        if not as_json:
+            row = " and ".join(dict.fromkeys(role.variant for role in run.roles))
+            name = f"{run.pair} {row} seed {run.knobs['seed']}"
+            typer.echo(f"[{done}/{len(runs)}] {name}: {run.failure or _accuracy(run)}", err=True)
+    wanted = {(role.experiment, role.variant) for run in runs for role in run.roles}
+    records = read_records(folder for run in runs if (folder := run.folder(out)).is_dir())
+    records = [r for r in records if (r.experiment, r.variant) in wanted]
+    if records:
+        write_report(records, out, records[0].experiment)
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(detail_rows(records)))
+    else:
+        show(records)
+    if failures:
+        raise UserError(f"{len(failures)} of {len(runs)} runs failed; first: {failures[0]}")
+
+
+def show(records: Sequence["Record"]) -> None:
+    from rich.console import Console
+
+    from unihssl.experiments.details import detail_tables
+    from unihssl.experiments.render import terminal
+    from unihssl.experiments.tables import main_tables
+
+    for table in [*main_tables(records), *detail_tables(records)]:
+        Console().print(terminal(table))
+
+
+def _accuracy(run: "Run") -> str:
+    return f"{100 * run.result['pooled']['accuracy']:.1f}%" if "pooled" in run.result else "done"

@@ -1,0 +1,43 @@
+"""`unihssl table`"""
+
+from pathlib import Path
+
+import typer
+
+from unihssl.cli.options import JSON
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(table)
+
+
+def table(
+    runs: Path = typer.Argument(help="Folder of finished runs, or of folders of them."),
+    format: str = typer.Option("", help="markdown, csv (every number, one a line) or latex. [default: by --out]"),
+    out: Path | None = typer.Option(None, help="File to write, .md, .csv or .tex; else the terminal."),
+    json: bool = JSON,
+) -> None:
+    """Make every table again from run folders: config.yaml, result.json and metrics.jsonl. Nothing is trained.
+
+    A run of a benchmark, an ablation or a sensitivity study says in run.json what it is for; one without is taken
+    for a benchmark's, and grouped by the names of its sources.
+    """
+    import json as json_format
+
+    from unihssl.cli.grid import show
+    from unihssl.experiments.details import detail_rows
+    from unihssl.experiments.report import SUFFIXES, as_text
+    from unihssl.experiments.results import read_all
+    from unihssl.files import write_text
+
+    records = read_all(runs)
+    if json:
+        typer.echo(json_format.dumps(detail_rows(records)))
+        return
+    form = format or (SUFFIXES.get(out.suffix, "markdown") if out else "")
+    if not form:
+        show(records)
+    elif out:
+        write_text(out, as_text(records, form))
+    else:
+        typer.echo(as_text(records, form), nl=False)

@@ -1,0 +1,130 @@
+"""Every number of every pair: as a table a pair, as rows for a program, and as a long CSV file."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from unihssl.experiments import paper
+from unihssl.experiments.results import LAST, PARTS, Record
+from unihssl.experiments.statistics import Summary, p_value, summarise
+from unihssl.experiments.tables import Cell, Table, place, reference, values
+
+# Column -> metric and part. Those without a deviation are shown as means alone.
+WITH_DEVIATION = {
+    "pooled": ("accuracy", "pooled"),
+    "labeled": ("accuracy", "labeled"),
+    "unlabeled": ("accuracy", "unlabeled"),
+    "class mean": ("class_mean_accuracy", "pooled"),
+    "macro F1": ("macro_f1", "pooled"),
+}
+MEANS = {
+    "domain": ("domain_accuracy", ""),
+    "oracle": ("oracle_routing_accuracy", ""),
+    "mask": ("mask_rate", ""),
+    "pseudo": ("pseudo_accuracy", ""),
+}
+LEGEND = (
+    "domain: how often the domain of a sample is told right; oracle: pooled accuracy of a routed method if that were "
+    "always so",
+    "mask: unlabeled samples whose pseudo-label is trusted, pseudo: pseudo-labels that are right, both at the end of "
+    "training",
+)
+CSV_COLUMNS = ("dataset", "experiment", "row", "pair", "part", "metric", "seeds", "mean", "std", "values")
+COMPARED_COLUMNS = ("paper", "difference", "p")
+
+Group = tuple[str, str, str]
+
+
+def detail_tables(records: Sequence[Record]) -> list[Table]:
+    tables = []
+    for (dataset, experiment, pair), mine in _groups(records):
+        rows = []
+        for label in sorted(dict.fromkeys(r.label for r in mine), key=place):
+            own = [r for r in mine if r.label == label]
+            cells: list[Cell | str] = [str(len(own))]
+            cells += [Cell(_summary(own, *what)) for what in WITH_DEVIATION.values()]
+            for what in MEANS.values():
+                found = _summary(own, *what)
+                cells.append(Cell(found and Summary(found.seeds, found.mean, None)))
+            rows.append((label, tuple(cells)))
+        title = ", ".join(part for part in (dataset, experiment, pair) if part)
+        columns = ("", "seeds", *WITH_DEVIATION, *MEANS)
+        tables.append(Table(f"{title}: in detail, %", columns, tuple(rows), remarks=LEGEND))
+    return tables
+
+
+def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """What --json prints and table.json holds: a row for each pair and method, in percent."""
+    rows = []
+    for (dataset, experiment, pair), mine in _groups(records):
+        for label in sorted(dict.fromkeys(r.label for r in mine), key=place):
+            own = [r for r in mine if r.label == label]
+            row: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "pair": pair}
+            row |= {"method": label, "seeds": len(own)}
+            for name, what in WITH_DEVIATION.items():
+                found, key = _summary(own, *what), name.replace(" ", "_").lower()
+                row |= {key: found.mean if found else None, f"{key}_std": found.std if found else None}
+            for metric, part in MEANS.values():
+                found = _summary(own, metric, part)
+                row[metric] = found.mean if found else None
+            rows.append(row)
+    return rows
+
+
+def long_csv(records: Sequence[Record]) -> str:
+    """One line for each number there is: a row, pair, test part and metric over its seeds, in percent."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*CSV_COLUMNS, *COMPARED_COLUMNS])
+    for group, mine in _groups(records):
+        variants = {r.label: r.variant for r in mine}
+        for metric, part in _measured(mine):
+            by_row = values(mine, metric, part)
+            for label in sorted(by_row, key=place):
+                found = summarise(by_row[label])
+                assert found is not None
+                other = reference(label, variants)
+                p = p_value(by_row[label], by_row.get(other, {})) if other else None
+                printed = _printed(group, variants[label], metric, part)
+                gap = None if printed is None else found.mean - printed
+                numbers = [_text(x) for x in (found.mean, found.std)]
+                each = " ".join(f"{seed}:{value:.3f}" for seed, value in sorted(by_row[label].items()))
+                compared = [_text(printed), _text(gap), "" if p is None else f"{p:.4g}"]
+                dataset, experiment, pair = group
+                writer.writerow(
+                    [dataset, experiment, label, pair, part, metric, found.seeds, *numbers, each, *compared]
+                )
+    return text.getvalue()
+
+
+def _groups(records: Sequence[Record]) -> Iterator[tuple[Group, list[Record]]]:
+    for group in dict.fromkeys((r.dataset, r.experiment, r.pair) for r in records):
+        yield group, [r for r in records if (r.dataset, r.experiment, r.pair) == group]
+
+
+def _measured(records: Sequence[Record]) -> list[tuple[str, str]]:
+    classes = dict.fromkeys(c for r in records for c in r.result.get("pooled", {}).get("class_accuracy", {}))
+    each = ["accuracy", "class_mean_accuracy", "macro_f1", *(f"class_accuracy/{name}" for name in classes)]
+    whole = ["domain_accuracy", "oracle_routing_accuracy", *LAST]
+    return [(metric, part) for metric in each for part in PARTS] + [(metric, "") for metric in whole]
+
+
+def _printed(group: Group, variant: str, metric: str, part: str) -> float | None:
+    dataset, experiment, pair = group
+    printed = paper.table(dataset, experiment)
+    if printed is None or part != "pooled":
+        return None
+    name, _, of_class = metric.partition("/")
+    if name == "class_accuracy":
+        return printed.mean(variant, of_class)
+    return printed.mean(variant, pair) if metric == "accuracy" else None
+
+
+def _summary(records: Sequence[Record], metric: str, part: str) -> Summary | None:
+    found = {r.seed: value for r in records if (value := r.value(metric, part)) is not None}
+    return summarise(found)
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"

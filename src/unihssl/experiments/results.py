@@ -1,0 +1,109 @@
+"""Finished runs read back from their folders: config.yaml, result.json, metrics.jsonl, and run.json if any."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from unihssl.data.catalog import PREFIX
+from unihssl.errors import UserError
+from unihssl.experiments.grid import NOTE
+from unihssl.files import read_json
+from unihssl.training.log import read_metrics
+from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_config
+
+PARTS = ("pooled", "labeled", "unlabeled")
+LAST = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # ours -> the log's
+_NO_SETTING = FREE_TO_CHANGE | {"seed"}
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished run in one of its roles. `variant` is the row of its table."""
+
+    dataset: str
+    pair: str
+    experiment: str
+    variant: str
+    seed: int
+    result: dict[str, Any]
+    settings: dict[str, Any] = field(default_factory=dict)
+    last: dict[str, float] = field(default_factory=dict)  # of the log, at the end of training
+    label: str = ""  # the variant, told apart from another of the same name
+    folder: Path = Path()
+
+    def value(self, metric: str, part: str = "pooled") -> float | None:
+        """In percent; a class is asked for as `class_accuracy/bus`. None where it was not measured."""
+        if metric in LAST:
+            found = self.last.get(metric)
+        elif metric in ("domain_accuracy", "oracle_routing_accuracy"):
+            found = self.result.get(metric)
+        else:
+            name, _, of_class = metric.partition("/")
+            found = self.result.get(part, {}).get(name)
+            found = found.get(of_class) if isinstance(found, dict) else found
+        return None if found is None else 100 * float(found)
+
+
+def read_records(folders: Iterable[Path]) -> list[Record]:
+    """Every role of every finished run in these folders, or in folders of them; those under way are passed over."""
+    found = {path.parent for folder in folders for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file()}
+    records = told_apart([record for folder in sorted(found) for record in _read(folder)])
+    seen: dict[tuple[object, ...], Path] = {}
+    for r in records:
+        first = seen.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), r.folder)
+        if first != r.folder:
+            raise UserError(f"{first} and {r.folder}: the same run twice; move one of them away")
+    return records
+
+
+def read_all(folder: Path) -> list[Record]:
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
+    records = read_records([folder])
+    if not records:
+        raise UserError(f"{folder}: no finished run in it (a folder with {CONFIG} and {RESULT})")
+    return records
+
+
+def _read(folder: Path) -> list[Record]:
+    settings, result = read_config(folder), read_json(folder / RESULT)
+    rows = read_metrics(folder)
+    last = {ours: row[theirs] for row in rows for ours, theirs in LAST.items() if theirs in row}
+    method, seed = str(settings.get("method", "?")), int(settings.get("seed", 0))
+    if (folder / NOTE).exists():
+        note = read_json(folder / NOTE)
+        try:
+            dataset, pair = str(note["dataset"]), str(note["pair"])
+            roles = [(str(role["experiment"]), str(role["variant"])) for role in note["roles"]]
+        except (KeyError, TypeError):
+            raise UserError(f"{folder / NOTE}: expected dataset, pair and roles") from None
+    else:
+        dataset, pair = _by_sources(settings)
+        roles = []
+    roles = roles or [("benchmark", method)]
+    return [Record(dataset, pair, *role, seed, result, settings, last, folder=folder) for role in roles]
+
+
+def _by_sources(settings: dict[str, Any]) -> tuple[str, str]:
+    """Data set and pair of a run that no grid has noted: its sources' names."""
+    sources = [str(settings.get(role, "")) for role in ("labeled", "unlabeled")]
+    if all(source.startswith(PREFIX) for source in sources):
+        names = [source.removeprefix(PREFIX).partition("@")[0].partition("/") for source in sources]
+        return names[0][0], "/".join(name[2] for name in names)
+    return "", "/".join(Path(source).name or "?" for source in sources)
+
+
+def told_apart(records: Sequence[Record]) -> list[Record]:
+    """Runs of one row that were set differently, but for the seed, become rows that say what differs."""
+    rows: dict[tuple[str, str, str], list[Record]] = {}
+    for record in records:
+        rows.setdefault((record.dataset, record.experiment, record.variant), []).append(record)
+    labels = {}
+    for members in rows.values():
+        shared = set.intersection(*(set(m.settings) for m in members)) - _NO_SETTING
+        differing = sorted(k for k in shared if len({str(m.settings[k]) for m in members}) > 1)
+        for member in members:
+            said = ", ".join(f"{k}={member.settings[k]}" for k in differing)
+            labels[id(member)] = f"{member.variant} [{said}]" if said else member.variant
+    return [replace(record, label=labels[id(record)]) for record in records]

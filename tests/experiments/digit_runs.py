@@ -1,0 +1,23 @@
+"""Runs on the embedded digits, and a launcher that needs no process, for tests of grids."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from unihssl.data import catalog
+from unihssl.experiments.grid import Run
+from unihssl.experiments.grids import benchmark_runs
+from unihssl.experiments.protocol import Protocol
+
+LOAD = Protocol(catalog.get("digits")).loader
+
+
+def digit_runs(names: list[str], seeds: int, knobs: dict[str, Any]) -> list[Run]:
+    return benchmark_runs(Protocol(catalog.get("digits"), asked=knobs), ["mnist/uci"], names, seeds)
+
+
+class Here:
+    """Runs in this process: no five seconds to start another."""
+
+    def launch(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        for task in tasks:
+            yield task, function(task)
