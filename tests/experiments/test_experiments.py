@@ -71,6 +71,9 @@ def test_benchmark_ablation_and_sensitivity_of_a_data_set_share_their_runs(here,
     assert len(folders(tmp_path)) == 2 + 6 + 1
 
     rebuilt = unihssl("table", tmp_path, "--format", "markdown").stdout
+    figures = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert {"sensitivity-beta.png", "sensitivity-beta.svg"} < figures
+    assert any(name.startswith("learning-") and name.endswith(".svg") for name in figures)
     for stem in ("table", "ablation", "sensitivity"):
         lines = (tmp_path / f"{stem}.md").read_text().splitlines()
         assert all(line in rebuilt for line in lines if line.startswith("| ")), stem

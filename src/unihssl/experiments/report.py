@@ -1,10 +1,12 @@
 """Everything said of finished runs, written beside them: tables to read, to print and to compute with."""
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from unihssl.errors import UserError
 from unihssl.experiments.details import detail_rows, detail_tables, long_csv
+from unihssl.experiments.figures import draw_figures
 from unihssl.experiments.grids import BENCHMARK
 from unihssl.experiments.render import latex, markdown
 from unihssl.experiments.results import Record
@@ -26,9 +28,10 @@ def as_text(records: Sequence[Record], form: str) -> str:
 
 
 def write_report(records: Sequence[Record], out: Path, experiment: str) -> None:
-    """table.md, table.tex, table.csv and table.json of a benchmark; of another experiment, under its name."""
+    """table.md, .tex, .csv and .json of a benchmark (of another experiment, under its name), and figures."""
     stem = "table" if experiment == BENCHMARK else experiment
     for suffix, form in SUFFIXES.items():
         write_text(out / f"{stem}{suffix}", as_text(records, form))
     write_json(out / f"{stem}.json", detail_rows(records))
-    # Figures of the same records belong here, once there is a module that draws them.
+    if find_spec("matplotlib"):  # an extra: without it there are tables alone
+        draw_figures([r for r in records if r.experiment == experiment], out / "figures")
