@@ -77,6 +77,8 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         if (out / RESULT).exists():
             display.note(f"{out}: this run has finished already")
             return load_model(out)
+        if resume and not (out / CHECKPOINT).exists():
+            display.note(f"{out}: nothing has been saved here yet: starting from the beginning")
         source, target = read_domains(labeled, unlabeled, settings)
         if vector_size(source):
             knobs = {"backbone": "mlp"} | knobs
@@ -150,7 +152,7 @@ def _fit_model(
             display.note(f"note: {note}")
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples; "
-        f"{settings.method} on {shape.name}, {fabric.device}; {where}"
+        f"{settings.method} on {shape.name}, {fabric.device}{_processes(fabric)}; {where}"
     )
     mark = fingerprint(settings, params, pair)
     trainer = Trainer(fabric, method, data, settings, directory.folder, mark)
@@ -179,6 +181,10 @@ def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:
 def _given(source: Any, stored: str) -> Any:
     """The source a resumed run was given again, else the one it began with."""
     return stored if source is None or (isinstance(source, str) and not source) else source
+
+
+def _processes(fabric: Fabric) -> str:
+    return f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
 
 
 def _concerns(model: Model, pair: DomainPair) -> list[str]:

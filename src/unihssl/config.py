@@ -55,7 +55,9 @@ class Settings:
         "Thin the unlabeled training classes geometrically, the last to 1/label_shift (needs truth).",
         low=1,
     )
-    image_size: int = knob(0, "Side of the stored square images; 0 chooses by backbone.", low=0, high=2048)
+    image_size: int = knob(
+        0, "Side of the stored square images; 0: small ones keep their size, else by backbone.", low=0, high=2048
+    )
     cache: str = knob(
         "", "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing."
     )

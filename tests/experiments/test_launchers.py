@@ -170,7 +170,7 @@ def test_shares_of_a_cluster_let_all_workers_run_at_a_time():
     assert share_cpus([16], 4) == 4 and share_cpus([16, 16, 16, 16], 6) == 8 and share_cpus([2], 8) == 1
     assert share_cpus([16, 16], 3) == 8 and share_cpus([], 3) == 1
     assert share_gpus([0, 0], 4, None) == 0
-    with pytest.raises(UserError, match="no node of the Ray cluster has more than any GPU"):
+    with pytest.raises(UserError, match="no node of the Ray cluster has a GPU; leave it out"):
         share_gpus([0, 0], 4, 0.5)
     assert share_gpus([1], 4, None) == 0.25 and share_gpus([4, 4], 4, None) == 1 and share_gpus([1, 1], 3, None) == 0.5
     assert share_gpus([1], 4, 0.1) == 0.1

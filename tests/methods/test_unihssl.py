@@ -15,6 +15,7 @@ from torch import Tensor
 import unihssl
 from conftest import colour_images
 from unihssl.config import Settings, knob_fields
+from unihssl.data.views import Views
 from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
 
 C = 3
@@ -308,3 +309,16 @@ def test_initial_pseudo_labels_by_the_unlabeled_domains_statistics(monkeypatch):
         knobs = QUICK | {"initial_statistics": which, "test_fraction": 0, "pretrain_epochs": 20, "max_steps": 60}
         unihssl.fit((x, y), far, **knobs)
     assert right["unlabeled"] > right["labeled"] + 0.2 and right["unlabeled"] > 0.8, right
+
+
+def test_the_order_of_draws_is_labeled_then_unlabeled(monkeypatch):
+    """Views draw when they are first asked for; another order would be another run for the same seed."""
+    asked, real = [], Views.weak
+
+    def weak(self: Views, *args: Any) -> Tensor:
+        asked.append(self.least_area)
+        return real(self, *args)
+
+    monkeypatch.setattr(Views, "weak", weak)
+    fit(area_labeled=0.3, area_unlabeled=0.4, pretrain_epochs=0, max_steps=2)
+    assert asked[-4:] == [0.3, 0.4] * 2

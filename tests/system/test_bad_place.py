@@ -14,6 +14,7 @@ from warm_cli import FAST, Started, error, train, train_args, unihssl
 
 from unihssl import UserError, fit, load
 from unihssl.methods.unihssl import UniHSSL
+from unihssl.training.recorder import Recorder
 
 
 def _interrupt(*_: object) -> None:
@@ -190,3 +191,33 @@ def test_a_failed_fit_lets_go_of_its_run_directory(image_arrays, tmp_path, monke
     monkeypatch.undo()
     assert fit(*image_arrays, tmp_path / "run", resume=True, **FAST).result == load(tmp_path / "run").result
     del held
+
+
+def test_a_run_that_never_began_leaves_no_folder(image_folders, tmp_path):
+    labeled, unlabeled = image_folders
+    knobs = {"backbone": "small_cnn", "home": "gpu", "device": "cpu"}
+    with pytest.raises(UserError, match="home=gpu"):
+        fit(labeled, unlabeled, tmp_path / "run", **knobs)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_refused_resume_leaves_the_run_as_it_was(image_folders, own_folders, tmp_path, monkeypatch):
+    labeled, unlabeled = map(str, image_folders)
+    knobs = {"backbone": "small_cnn", "epochs": 3, "batch_size": 8, "checkpoint_seconds": 0, "tensorboard": False}
+    knobs |= {"pretrain_epochs": 1}
+    real = Recorder.add
+
+    def stop(self, images, done):
+        real(self, images, done)
+        if done == 9:
+            raise RuntimeError("stop")
+
+    monkeypatch.setattr(Recorder, "add", stop)
+    with pytest.raises(RuntimeError, match="stop"):
+        fit(labeled, unlabeled, tmp_path / "run", **knobs)
+    monkeypatch.undo()
+    before = (tmp_path / "run" / "config.yaml").read_text()
+    with pytest.raises(UserError, match="data or settings have changed"):
+        fit(str(own_folders()[0]), unlabeled, tmp_path / "run", resume=True, **knobs)
+    assert (tmp_path / "run" / "config.yaml").read_text() == before
+    assert fit("", "", tmp_path / "run", resume=True).result["pooled"]["n"]

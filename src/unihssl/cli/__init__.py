@@ -43,6 +43,6 @@ def main() -> None:
     except UsageError as error:
         typer.echo(f"error: {error.format_message()} See: unihssl --help", err=True)
         sys.exit(2)
-    except (RunInterruptedError, typer.Abort) as stop:
+    except (RunInterruptedError, typer.Abort, KeyboardInterrupt) as stop:
         typer.echo(str(stop) or "stopped", err=True)
         sys.exit(130)

@@ -65,6 +65,8 @@ def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: boo
     from unihssl.errors import UserError
 
     dataset, wanted = _chosen(name, domains)
+    if not root.exists() and not json:
+        typer.echo(f"{root}: there is no such folder or archive (--root says where to look)", err=True)
     results = _checked(dataset, root, wanted, json)
     problems = [problem for result in results for problem in result.problems]
     if json:

@@ -41,14 +41,15 @@ def run_and_report(
     waiting = [run for run in runs if not finished(run, out.resolve())]
     for note in [*protocol.cautions(), *(protocol.check([run.pair for run in waiting]) if waiting else [])]:
         typer.echo(f"note: {note}", err=True)
-    failures = []
+    failures, still = [], {run.folder(out) for run in waiting}
     for done, run in enumerate(run_grid(runs, protocol.loader, out, launcher), start=1):
         if run.failure:
             failures.append(run.failure)
         if not as_json:
             row = " and ".join(dict.fromkeys(role.variant for role in run.roles))
             name = f"{run.pair} {row} seed {run.knobs['seed']}"
-            typer.echo(f"[{done}/{len(runs)}] {name}: {run.failure or _accuracy(run)}", err=True)
+            before = "" if run.folder(out) in still or run.failure else " (was finished)"
+            typer.echo(f"[{done}/{len(runs)}] {name}: {run.failure or _accuracy(run)}{before}", err=True)
     wanted = {(role.experiment, role.variant) for run in runs for role in run.roles}
     records = read_records(folder for run in runs if (folder := run.folder(out)).is_dir())
     records = [r for r in records if (r.experiment, r.variant) in wanted]

@@ -17,6 +17,7 @@ import shutil
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,7 @@ class Cache:
             return None
         except OSError:
             return None
-        return Decoded(pixels, unreadable, key)
+        return Decoded(pixels, unreadable, key, found=True)
 
     def _build(self, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None) -> Decoded:
         """Decode into a folder of our own, which takes its name once it is whole and on the disk."""
@@ -128,11 +129,11 @@ class Cache:
             except OSError:
                 if not self._open(key, len(paths), size):  # else another process was first, and its store serves
                     raise
-            found = self._open(key, len(paths), size)
-            if not found:
+            built = self._open(key, len(paths), size)
+            if not built:
                 raise FileNotFoundError(f"{self.stores / key} vanished")
             self._remember(signature, key, digests, paths, size)
-            return found
+            return replace(built, found=False)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 

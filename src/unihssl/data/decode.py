@@ -29,6 +29,7 @@ class Decoded:
     pixels: np.ndarray
     unreadable: dict[int, str]
     key: str
+    found: bool = False  # in the cache, rather than decoded now
 
 
 def spread(work: Callable[[range], Part], total: int, progress: Progress | None = None) -> list[Part]:

@@ -32,7 +32,9 @@ def settle(stores: Sequence[Store], device: torch.device, wish: str, processes: 
         ]
     else:
         settled = list(stores)
-    return settled, f"{size / 2**30:.2f} GiB of decoded samples, {PLACES[home]}"
+    amount = f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.1f} MiB"
+    found = ", found in the cache" if all(store.found for store in stores) else ""
+    return settled, f"{amount} of decoded samples{found}, {PLACES[home]}"
 
 
 def choose_home(size: int, device: torch.device, wish: str, processes: int = 1, *, on_disk: bool) -> Home:

@@ -67,7 +67,11 @@ class DomainPair:
             seed = seed_for("domain", settings.seed, stream)
             batch = min(wish, len(part.split.train))
             if batch % shard[1]:
-                raise UserError(f"a batch of {batch} cannot be shared evenly by {shard[1]} processes: set batch_size")
+                nearest = batch - batch % shard[1] or shard[1]
+                raise UserError(
+                    f"a batch of {batch} cannot be shared evenly by {shard[1]} processes: "
+                    f"--set {'batch_size' if labels is not None else 'unlabeled_batch'}={nearest} can"
+                )
             own_views = replace(views, least_area=area)
             return TrainingDomain(stores[stream - 1], part.split.train, own_views, batch, seed, labels, shard, device)
 

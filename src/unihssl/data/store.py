@@ -28,6 +28,7 @@ class Store:
     samples: Tensor
     key: str = ""  # changes when the samples do
     on_disk: bool = False  # a memory map rather than memory of our own
+    found: bool = False  # decoded in the cache, rather than now
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -58,7 +59,7 @@ def fill_store(
         decoded = decode_in_memory(files, size, progress)
     if decoded.unreadable:
         domain = _without_unreadable(domain, decoded.unreadable)
-    return domain, Store(as_tensor(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap))
+    return domain, Store(as_tensor(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap), decoded.found)
 
 
 def _refuse_too_large(domain: Domain, size: tuple[int, int]) -> None:

@@ -118,8 +118,9 @@ class UniHSSL(Method):
         """One step of Algorithm 1."""
         p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
+        first = labeled.weak  # views are drawn when they are asked for: the order of asking decides what is drawn
         view = unlabeled.weak if p.unlabeled_view == "weak" else unlabeled.strong
-        parts = [labeled.weak, view] + ([mix(labeled.weak, view)] if mix else [])
+        parts = [first, view] + ([mix(first, view)] if mix else [])
         features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
         own_prediction = self._own_prediction(unlabeled, logits[1])
         with torch.autocast(logits[0].device.type, enabled=False):

@@ -49,5 +49,8 @@ def load_checkpoint(path: Path, fingerprint: str) -> tuple[Position, dict[str, A
     if not isinstance(content, dict) or "fingerprint" not in content:
         raise UserError(f"{path}: the checkpoint cannot be read, it is damaged; delete it to start again")
     if content["fingerprint"] != fingerprint:
-        raise UserError(f"{path}: the data or settings have changed since this run began; start a new one")
+        raise UserError(
+            f"{path}: the data or settings have changed since this run began, or another version of unihssl saved it; "
+            "start a new one, or give it its own data again"
+        )
     return Position(content["stage"], content["step"]), content["method"], content["optimizer"]

@@ -43,14 +43,19 @@ class Trainer:
         if settings.sync_batch_norm and fabric.world_size > 1:
             synchronise(method, fabric.device)
         self.saved_at = time.monotonic()
+        self.position, self.optimizer_state = Position(), None
+        if self.checkpoint.exists():
+            self.position, state, self.optimizer_state = load_checkpoint(self.checkpoint, fingerprint)
+            method.load_state_dict(state)
 
     def fit(self, truth: Tensor, display: Display) -> None:
         """Train to the end; raises `RunInterruptedError` once everything is saved if a signal asks for it."""
-        position, optimizer_state = Position(), None
+        position, optimizer_state = self.position, self.optimizer_state
         if self.checkpoint.exists():
-            position, state, optimizer_state = load_checkpoint(self.checkpoint, self.fingerprint)
-            self.method.load_state_dict(state)
-            display.note(f"resuming after {self._global(position)} of {sum(self.totals)} steps")
+            at, step = position.stage, position.step
+            ended = at == len(self.stages)
+            where = "the end" if ended else f"{self.stages[at].name} step {step} of {self.totals[at]}"
+            display.note(f"resuming at {where}")
         steps_done = self._global(position)
         if not all_agree(self.fabric, steps_done):
             raise UserError(f"{self.folder}: not all processes see the same checkpoint; all machines must share --out")

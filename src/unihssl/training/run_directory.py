@@ -1,5 +1,6 @@
 """One run's folder: who may write to it, and the files that say what the run is."""
 
+import contextlib
 import dataclasses
 import fcntl
 import hashlib
@@ -60,6 +61,10 @@ class RunDirectory:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock:
+            if value and [entry.name for entry in self.folder.iterdir()] == [LOCK]:  # it never became a run
+                with contextlib.suppress(OSError):
+                    (self.folder / LOCK).unlink()
+                    self.folder.rmdir()
             self._lock.close()
 
     def describe(self, settings: Any, params: Any, pair: DomainPair) -> None:
@@ -109,8 +114,13 @@ FREE_TO_CHANGE = frozenset(
 
 def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
     """Changes when the samples, their split or a setting that matters to training does."""
-    values = dataclasses.asdict(settings) | dataclasses.asdict(params)
-    knobs = {name: value for name, value in values.items() if name not in FREE_TO_CHANGE}
+    # Knobs at their default are left out: a later version may have more of them.
+    knobs = {
+        field.name: value
+        for values in (settings, params)
+        for field in dataclasses.fields(values)
+        if field.name not in FREE_TO_CHANGE and (value := getattr(values, field.name)) != field.default
+    }
     digest = hashlib.sha256(json.dumps(knobs, sort_keys=True).encode())
     for part in pair.parts.values():
         digest.update("\0".join(part.domain.names).encode())

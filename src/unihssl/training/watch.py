@@ -17,7 +17,7 @@ from types import TracebackType
 import torch
 
 from unihssl.errors import RunInterruptedError, UserError
-from unihssl.training.run_directory import CONFIG
+from unihssl.training.checkpoint import CHECKPOINT
 from unihssl.training.setup import Fabric
 
 PARENT = "UNIHSSL_PARENT"  # tells a child who started it
@@ -77,8 +77,8 @@ class Watch:
 
     def _message(self) -> str:
         on = f"go on from the last checkpoint with: unihssl train --resume --out {shlex.quote(str(self.out))}"
-        begun = (self.out / CONFIG).exists()
-        return f"another process of this run died; {on if begun else 'training had not begun, so start it again'}"
+        saved = (self.out / CHECKPOINT).exists()
+        return f"another process of this run died; {on if saved else 'nothing had been saved, so start it again'}"
 
     def _adopt(self) -> None:
         """Take Fabric's children over: its own observer would kill every process, this one too, without a word."""

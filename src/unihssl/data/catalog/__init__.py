@@ -28,7 +28,7 @@ def get(name: str) -> Dataset:
             return dataset
     near = difflib.get_close_matches(name.lower(), DATASETS, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]}? " if near else ""
-    raise UserError(f"unknown data set '{name}'; {hint}There are {', '.join(DATASETS)}")
+    raise UserError(f"unknown data set '{name}': {hint}there are {', '.join(DATASETS)}")
 
 
 def load(name: str, pair: str, root: str | Path = "data") -> tuple[Listed, Listed]:

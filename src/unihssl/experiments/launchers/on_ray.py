@@ -121,8 +121,9 @@ def share_gpus(nodes: Sequence[int], workers: int, wish: float | None) -> float:
     if not any(nodes) and wish is None:
         return 0
     if wish is not None and wish > max(nodes, default=0):
-        most = max(nodes, default=0) or "any GPU"
-        raise UserError(f"--gpus-per-run {wish:g}: no node of the Ray cluster has more than {most}")
+        most = max(nodes, default=0)
+        there = f"has more than {most}" if most else "has a GPU; leave it out to train on CPUs"
+        raise UserError(f"--gpus-per-run {wish:g}: no node of the Ray cluster {there}")
     return wish if wish is not None else 1 / math.ceil(workers / sum(nodes))
 
 
