@@ -192,7 +192,8 @@ def _concerns(model: Model, pair: DomainPair) -> list[str]:
     train = pair.unlabeled.split.train
     some_rows = train[np.linspace(0, len(train) - 1, min(len(train), LOOKED_AT)).astype(np.int64)]
     guesses = model.probabilities(model.predict_store(pair.unlabeled.store, some_rows)).argmax(1)
-    return concerns(guesses, pair.labeled.domain.labels[pair.labeled.split.train], pair.classes)
+    advice = methods.get(model.method).advice
+    return concerns(guesses, pair.labeled.domain.labels[pair.labeled.split.train], pair.classes, advice)
 
 
 def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:

@@ -71,7 +71,7 @@ class TestWhatIsKnown:
         assert tuple(d.name for d in catalog.get(name).pair(pair)) == domains
 
     def test_unknown_names_get_the_nearest(self):
-        with pytest.raises(UserError, match="unknown data set 'ofice-31'; did you mean office-31"):
+        with pytest.raises(UserError, match="unknown data set 'ofice-31': did you mean office-31"):
             catalog.get("ofice-31")
         with pytest.raises(UserError, match=r"no domain 'amazn'; did you mean amazon\? its domains are amazon \(A\), "):
             OFFICE31.pair("amazn/W")

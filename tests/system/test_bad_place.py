@@ -131,7 +131,7 @@ def test_resume_with_other_images(stopped):
     folders, out = stopped
     Image.new("RGB", (16, 16)).save(folders[1] / "red" / "new.png")
     said = error(folders, out, "--resume", epochs=100000)
-    assert f"{out}/checkpoint.pt: the data or settings have changed since this run began; start a new one" in said
+    assert f"{out}/checkpoint.pt: the data or settings have changed since this run began" in said
 
 
 def test_resume_with_other_pixels(image_arrays, tmp_path, monkeypatch):

@@ -66,7 +66,7 @@ def test_check_where_nothing_is(tmp_path, office31):
 
 
 def test_wrong_names():
-    assert "unknown data set 'ofice-31'; did you mean office-31?" in unihssl("data", "check", "ofice-31").error
+    assert "unknown data set 'ofice-31': did you mean office-31?" in unihssl("data", "check", "ofice-31").error
     assert "no domain 'X'" in unihssl("data", "check", "office-31", "--domains", "X").error
 
 

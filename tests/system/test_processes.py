@@ -233,7 +233,7 @@ def test_when_one_process_is_killed_the_other_stops_and_says_so(root, tmp_path, 
 
 
 def test_what_all_processes_refuse_is_said_once(together):
-    refusal = "error: a batch of 7 cannot be shared evenly by 2 processes: set batch_size"
+    refusal = "error: a batch of 7 cannot be shared evenly by 2 processes: --set batch_size=6 can"
     assert (together / "said").read_text() == refusal
 
 

@@ -10,8 +10,8 @@ COLLAPSED = 0.6  # of the labeled domain's classes; see docs/decisions.md for wh
 STARVED = 0.1  # of an equal share
 
 
-def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label]) -> list[str]:
-    """Reasons to doubt that adapting worked, from the classes given to unlabeled training samples."""
+def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], advice: str = "") -> list[str]:
+    """Reasons to doubt that adapting worked, from the classes given to unlabeled training samples; and what to try."""
     if not len(guesses):
         return []
     given, known = (np.bincount(of, minlength=len(classes)) for of in (guesses, labels))
@@ -22,8 +22,7 @@ def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label]) 
         f"adaptation has probably failed: the unlabeled samples are predicted as if there were "
         f"{effective_number(given):.1f} classes among them, where the labels have {effective_number(known):.1f}; "
         f"hardly any is predicted as {some(starved)}. Unless the unlabeled domain really is like that, try "
-        "--method mcc+sup, or with unihssl --set initial_statistics=unlabeled, --set lambda_confusion=1, or more "
-        "pre-training"
+        f"{advice or 'another method'}"
     ]
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from importlib.resources import files
 
 METHODS = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan+sup", "mcc+sup", "biadapt", "unihssl")
+ORDER = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan", "cdan+sup", "mcc", "mcc+sup", "biadapt")  # of rows
 AVERAGE = "Avg"
 
 

@@ -7,13 +7,12 @@ from typing import Any
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
 from unihssl.experiments.grids import METHOD, SENSITIVITY, VARIANTS
-from unihssl.experiments.paper import AVERAGE, PaperTable
+from unihssl.experiments.paper import AVERAGE, ORDER, PaperTable
 from unihssl.experiments.results import Record
 from unihssl.experiments.statistics import LEVEL, TEST, BySeed, Summary, p_value, summarise
 
 BY_CLASS = ("visda-2017",)  # the paper's columns are classes there
 MORE_METRICS = {"isic-2019": {"macro_f1": "macro F1", "class_mean_accuracy": "balanced accuracy"}}
-FIRST = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan", "cdan+sup", "mcc", "mcc+sup", "biadapt")
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,8 @@ def _shown(values: BySeed) -> float:
 def place(label: str) -> tuple[Any, ...]:
     """Baselines in the paper's order, then other methods, Uni-HSSL and what is left of it; values of a knob by size."""
     name = label.partition(" [")[0]
-    if name in FIRST:
-        return (0, FIRST.index(name), label)
+    if name in ORDER:
+        return (0, ORDER.index(name), label)
     knob, equals, value = name.partition("=")
     if equals:
         try:

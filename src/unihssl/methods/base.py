@@ -69,6 +69,7 @@ class Method(nn.Module):
     name: ClassVar[str]
     paper: ClassVar[str]
     Params: ClassVar[type]
+    advice: ClassVar[str] = ""  # what to try where adapting seems to have failed
 
     def __init__(self, make_encoder: MakeEncoder, params: Any, task: Task, settings: Settings) -> None:
         super().__init__()

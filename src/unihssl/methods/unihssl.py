@@ -30,6 +30,10 @@ class UniHSSL(Method):
     name = "unihssl"
     paper = "Heidari et al., Uni-HSSL, CVPR 2025 (arXiv 2503.00286)"
     Params = UniHSSLParams
+    advice = (
+        "--set initial_statistics=unlabeled, --set lambda_confusion=1, more pre-training, or another method "
+        "(--method mcc+sup)"
+    )
     params: UniHSSLParams
     network: Classifier
     labeled_shares: Tensor
