@@ -151,7 +151,7 @@ def test_learning_curves_of_a_real_run_and_of_several_methods(run, tmp_path):
 
 def test_a_sensitivity_curve_marks_the_default_and_supervised(tmp_path):
     points = {0.0: [0.7, 0.8], 0.01: [0.9, 0.8], 1.0: [0.6], 2.0: []}
-    options = {"knob": "lambda_pa", "default": 0.01, "supervised": [0.5, 0.6], "title": "mnist/uci"}
+    options = {"knob": "lambda_pa", "default": 0.01, "baseline": [0.5, 0.6], "title": "mnist/uci"}
     said = draw_twice(lambda out: sensitivity_curve(points, out, **options), tmp_path)
     for text in ("lambda_pa (log scale)", "the paper's value, 0.01", "Supervised", "mnist/uci", "accuracy (%)"):
         assert text in said

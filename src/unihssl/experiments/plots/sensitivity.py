@@ -21,12 +21,12 @@ def sensitivity_curve(
     *,
     knob: str,
     default: Any = None,
-    supervised: Sequence[float] = (),
+    baseline: Sequence[float] = (),
     title: str = "",
 ) -> tuple[Path, Path]:
     """Mean ± standard deviation over seeds of the pooled accuracy, at each value of a knob.
 
-    `points` maps a value to the accuracies (0..1) of its seeds; `default` is the paper's value, and `supervised`
+    `points` maps a value to the accuracies (0..1) of its seeds; `default` is the paper's value, and `baseline`
     holds the accuracies of Supervised, drawn as a line. Values that are not numbers stand side by side.
     """
     summary = {value: in_percent(accuracies) for value, accuracies in points.items() if len(accuracies)}
@@ -42,8 +42,8 @@ def sensitivity_curve(
         look["linestyle"] = "none" if axis_of.scale == "names" else "-"
         label = "mean ± std over seeds" if any(deviations) else "accuracy"
         axis.errorbar(at, means, deviations, label=label, **look)
-        if len(supervised):
-            level, _ = in_percent(supervised)
+        if len(baseline):
+            level, _ = in_percent(baseline)
             axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label="Supervised")
         if default in axis_of.position:
             place = axis_of.position[default]
