@@ -31,7 +31,7 @@ from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, RunDi
 from unihssl.training.setup import Fabric, make_fabric, pick_device
 from unihssl.training.watch import Watch
 
-LOOKED_AT = 2000  # unlabeled training samples, spread over all, to judge a finished run by
+LOOKED_AT = 500  # unlabeled training samples, spread over all, to judge a finished run by
 
 
 def fit(
