@@ -322,3 +322,19 @@ def test_the_order_of_draws_is_labeled_then_unlabeled(monkeypatch):
     monkeypatch.setattr(Views, "weak", weak)
     fit(area_labeled=0.3, area_unlabeled=0.4, pretrain_epochs=0, max_steps=2)
     assert asked[-4:] == [0.3, 0.4] * 2
+
+
+def test_pseudo_labels_come_in_slowly_if_asked_to(monkeypatch):
+    weights_seen = []
+
+    def around(method: UniHSSL, batch: Any, proceed: Callable[[], Any]) -> Any:
+        losses = proceed()
+        weights_seen.append([float(losses.weights[name]) for name in ("labeled", "pseudo", "mixup")])
+        return losses
+
+    watch(monkeypatch, "adapt", around)
+    fit(ramp_up=0.5, lambda_mixup=2.0)
+    steps = len(weights_seen)
+    for step, (labeled, pseudo, mixup) in enumerate(weights_seen):
+        rise = math.exp(-5 * (1 - min(2 * step / steps, 1)) ** 2)
+        assert (labeled, pseudo, mixup) == (1.0, pytest.approx(rise), pytest.approx(2 * rise))

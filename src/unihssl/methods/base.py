@@ -29,7 +29,7 @@ class Losses:
     """A step's loss terms by name, as they are; their weights in the objective; and what else to log."""
 
     terms: dict[str, Tensor]
-    weights: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, float | Tensor] = field(default_factory=dict)
     stats: dict[str, Tensor] = field(default_factory=dict)
 
     def total(self) -> Tensor:

@@ -153,11 +153,12 @@ class UniHSSL(Method):
                 terms["mixup"] = losses.mixup_loss(
                     logits[2], mix(labels, own_targets), weights=gate, reduction=p.mixup_reduction
                 )
+        rise = ramp(batch.progress, p.ramp_up) if p.ramp_up else 1.0
         weights = {
             "labeled": p.lambda_cl,
-            "pseudo": p.lambda_pl,
+            "pseudo": p.lambda_pl * rise,
             "prototype": p.lambda_pa,
-            "mixup": p.lambda_mixup,
+            "mixup": p.lambda_mixup * rise,
             "confusion": p.lambda_confusion,
         }
         stats = {
@@ -257,3 +258,8 @@ class UniHSSL(Method):
         larger = halves.amax(1)
         rules = {"argmax": larger / larger.sum(1, keepdim=True), "sum": halves.sum(1)}
         return Output(rules, halves[:, 1].sum(1))
+
+
+def ramp(progress: Tensor, share: float) -> Tensor:
+    """From near 0 to 1 over the first `share` of a stage, slowly at first (Laine and Aila, 2017)."""
+    return torch.exp(-5 * (1 - (progress / share).clamp(max=1)).square())

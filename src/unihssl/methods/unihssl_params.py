@@ -37,6 +37,9 @@ class UniHSSLParams:
     threshold: Literal["fixed", "adaptive"] = knob(
         "fixed", "Compare with epsilon, or with FreeMatch's: the mean confidence, lower for classes seldom predicted."
     )
+    ramp_up: float = knob(
+        0.0, "Share of the stage in which the weights of pseudo-label and mixup losses rise from 0.", low=0, high=1
+    )
     lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
 
