@@ -8,8 +8,9 @@ from unihssl.api import resolve
 from unihssl.errors import UserError
 from unihssl.experiments.grid import Role, Run
 from unihssl.experiments.protocol import Protocol
+from unihssl.experiments.results import EXPERIMENTS
 
-BENCHMARK, ABLATION, SENSITIVITY = "benchmark", "ablation", "sensitivity"
+BENCHMARK, ABLATION, SENSITIVITY = EXPERIMENTS
 METHOD = "unihssl"  # what the paper proposes, and takes apart
 
 # The paper's six variants (Table 6), by their names there.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from unihssl.data.catalog import PREFIX
+from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
 from unihssl.experiments.grid import NOTE
 from unihssl.files import read_json
@@ -14,6 +14,7 @@ from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_
 
 PARTS = ("pooled", "labeled", "unlabeled")
 LAST = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # ours -> the log's
+EXPERIMENTS = ("benchmark", "ablation", "sensitivity")
 _NO_SETTING = FREE_TO_CHANGE | {"seed"}
 
 
@@ -48,13 +49,22 @@ class Record:
 def read_records(folders: Iterable[Path]) -> list[Record]:
     """Every role of every finished run in these folders, or in folders of them; those under way are passed over."""
     found = {path.parent for folder in folders for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file()}
-    records = told_apart([record for folder in sorted(found) for record in _read(folder)])
+    records = told_apart(sorted((record for folder in found for record in _read(folder)), key=_order))
     seen: dict[tuple[object, ...], Path] = {}
     for r in records:
         first = seen.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), r.folder)
         if first != r.folder:
             raise UserError(f"{first} and {r.folder}: the same run twice; move one of them away")
     return records
+
+
+def _order(record: Record) -> tuple[Any, ...]:
+    """By what a record is, never by what its folder is called: experiments as the paper has them, pairs too."""
+    known = DATASETS.get(record.dataset)
+    pairs = list(known.all_pairs) if known else []
+    rank = EXPERIMENTS.index(record.experiment) if record.experiment in EXPERIMENTS else len(EXPERIMENTS)
+    pair = pairs.index(record.pair) if record.pair in pairs else len(pairs)
+    return (record.dataset, rank, record.experiment, pair, record.pair, record.variant, record.seed, record.folder)
 
 
 def read_all(folder: Path) -> list[Record]:
