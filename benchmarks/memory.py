@@ -87,7 +87,7 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
 
         def part(store: Store) -> Part:
             names = tuple(map(str, range(len(store))))
-            domain = Domain("synthetic", names, names, np.arange(len(store)) % 10, classes)  # type: ignore[arg-type]
+            domain = Domain("synthetic", names, names, np.arange(len(store)) % 10, classes)
             return Part(domain, store, Split(np.arange(len(store)), np.arange(0)))
 
         pair = DomainPair(part(labeled), part(unlabeled), (side, side))

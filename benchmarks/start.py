@@ -22,7 +22,7 @@ def seconds(command: list[str], until: Path | None = None) -> float:
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     said: list[bytes] = []
-    reader = threading.Thread(target=lambda: said.append(process.stderr.read()), daemon=True)  # type: ignore[union-attr]
+    reader = threading.Thread(target=lambda: said.append(process.stderr.read()), daemon=True)
     reader.start()
     while process.poll() is None and not (until and until.exists() and until.stat().st_size):
         time.sleep(0.005)

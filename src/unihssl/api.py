@@ -2,7 +2,6 @@
 
 import dataclasses
 import tempfile
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -85,7 +84,7 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         settings, params = resolve(knobs | {"labeled": source.name, "unlabeled": target.name})
         torch.manual_seed(seed_for("weights", settings.seed))
         encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
-        pair = load_pair(source, target, settings, encoders.architecture.side, _decoding(display))
+        pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
         model = _fit_model(fabric, directory, encoders, pair, settings, params, display)
         if directory.mine:
             model.save(out)
@@ -198,19 +197,3 @@ def _concerns(model: Model, pair: DomainPair) -> list[str]:
 
 def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:
     return model.predict_store(part.store, part.split.test), part.domain.labels[part.split.test]
-
-
-def _decoding(display: Display) -> Callable[[str], Callable[[int, int], None]]:
-    def start(name: str) -> Callable[[int, int], None]:
-        begun = False
-
-        def told(done: int, total: int) -> None:
-            nonlocal begun
-            if not begun:
-                display.start(name, total)
-                begun = True
-            display.step(done)
-
-        return told
-
-    return start

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unihssl.cli.data_report import progress, row, show
+from unihssl.cli.data_report import row, show
 from unihssl.cli.options import JSON
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ def prepare(
     from unihssl.data.cache import cache_folder
     from unihssl.data.catalog.prepare import prepare as decode
     from unihssl.errors import UserError
+    from unihssl.training.display import Display
 
     folder = cache_folder(cache)
     if folder is None:
@@ -110,14 +111,19 @@ def prepare(
             show(dataset, root, results)
         raise UserError(f"{dataset.name}: {missing[0].problems[0]}, under {root}; nothing was decoded")
     rows = {}
-    with progress(quiet=json) as start:
+    with Display(quiet=json) as display:
         for result in results:
             assert result.found is not None
             for problem in result.problems:
                 typer.echo(f"warning: {problem}", err=True)
             begin = time.monotonic()
             done = decode(
-                dataset, result.domain, result.found, image_size, folder, start(f"decoding {result.domain.name}")
+                dataset,
+                result.domain,
+                result.found,
+                image_size,
+                folder,
+                display.counter(f"decoding {result.domain.name}"),
             )
             rows[result.domain.name] = {"images": done.images, "unreadable": done.unreadable, "new": done.worked}
             if not json:
@@ -137,6 +143,7 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     from unihssl.data.catalog.check import how_to_get
     from unihssl.data.catalog.download import fetch
     from unihssl.errors import UserError
+    from unihssl.training.display import Display
 
     dataset, domains = _chosen(name, "")
     if not dataset.downloads:
@@ -145,13 +152,13 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     if not any(result.problems for result in _checked(dataset, root, domains, json)):
         return check(name, root, "", json)
     typer.echo(f"{dataset.title}: licence: {dataset.licence}; see {dataset.source}", err=True)
-    with progress(quiet=json) as start:
+    with Display(quiet=json) as display:
         for remote in dataset.downloads:
             folder = root / (stem(Path(remote.file)) or remote.file)
             if folder.is_dir():
                 typer.echo(f"{folder}: {remote.file} was unpacked before; delete the folder to fetch it anew", err=True)
                 continue
-            path = fetch(remote, root, start(f"fetching {remote.file}"))
+            path = fetch(remote, root, display.counter(f"fetching {remote.file}"))
             typer.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)
     check(name, root, "", json)
 
@@ -167,6 +174,7 @@ def _checked(
     dataset: "Dataset", root: Path, domains: "Sequence[CatalogDomain]", quiet: bool
 ) -> "tuple[DomainCheck, ...]":
     from unihssl.data.catalog.check import check as compare
+    from unihssl.training.display import Display
 
-    with progress(quiet) as start:
-        return compare(dataset, root, domains, start)
+    with Display(quiet=quiet) as display:
+        return compare(dataset, root, domains, display.counter)

@@ -1,7 +1,5 @@
-"""What the `unihssl data` commands say: progress, counts, and what to do when nothing is there."""
+"""What the `unihssl data` commands say: counts, and what to do when nothing is there."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,27 +39,3 @@ def show(dataset: "Dataset", root: Path, results: "tuple[DomainCheck, ...]") -> 
             typer.echo(f"{root} is named like one of the domains: pass --root {root.resolve().parent}")
         for archive in unknown_archives(dataset, root):
             typer.echo(f"{archive}: not taken for {dataset.title} by its name; if it is, pass --root {archive}")
-
-
-@contextmanager
-def progress(quiet: bool) -> Iterator[Callable[[str], Callable[[int, int], None]]]:
-    """Bars in a terminal; elsewhere a line when something long begins."""
-    from unihssl.training.display import Display
-
-    with Display(quiet=quiet) as display:
-
-        def start(name: str) -> Callable[[int, int], None]:
-            begun = False
-
-            def told(done: int, total: int) -> None:
-                nonlocal begun
-                if not begun:
-                    display.start(name, total)
-                    if not display.console.is_terminal:
-                        display.note(f"{name} ...")
-                begun = True
-                display.step(done)
-
-            return told
-
-        yield start

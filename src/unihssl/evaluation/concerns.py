@@ -11,7 +11,7 @@ STARVED = 0.1  # of an equal share
 
 
 def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], advice: str = "") -> list[str]:
-    """Reasons to doubt that adapting worked, from the classes given to unlabeled training samples; and what to try."""
+    """Reasons to doubt that the unlabeled domain was learnt, from the classes its training samples are given."""
     if not len(guesses):
         return []
     given, known = (np.bincount(of, minlength=len(classes)) for of in (guesses, labels))
@@ -19,7 +19,7 @@ def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], 
         return []
     starved = [str(c) for c, count in zip(classes, given, strict=True) if count < STARVED * len(guesses) / len(classes)]
     return [
-        f"adaptation has probably failed: the unlabeled samples are predicted as if there were "
+        f"the unlabeled domain was probably not learnt: its samples are predicted as if there were "
         f"{effective_number(given):.1f} classes among them, where the labels have {effective_number(known):.1f}; "
         f"hardly any is predicted as {some(starved)}. Unless the unlabeled domain really is like that, try "
         f"{advice or 'another method'}"

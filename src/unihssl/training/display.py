@@ -1,6 +1,7 @@
 """What a person sees while a run trains: a live bar in a terminal, a line now and then elsewhere."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
@@ -57,6 +58,21 @@ class Display:
     def start(self, name: str, total: int, done: int = 0) -> None:
         self._name, self._total = name, total
         self._bar.reset(self._task, description=name, total=total, completed=done, values="", visible=True)
+
+    def counter(self, name: str) -> Callable[[int, int], None]:
+        """A function to be told of (done, total): a bar in a terminal; elsewhere a line when it begins."""
+        begun = False
+
+        def told(done: int, total: int) -> None:
+            nonlocal begun
+            if not begun:
+                self.start(name, total)
+                if not self._live:
+                    self.note(f"{name} ...")
+            begun = True
+            self.step(done)
+
+        return told
 
     def step(self, done: int) -> None:
         self._bar.update(self._task, completed=done)

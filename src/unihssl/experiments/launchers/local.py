@@ -36,6 +36,7 @@ class LocalLauncher:
         gpus = assign_gpus(min(self.workers, len(tasks)), visible_gpus())
         seats = [self._seat(gpu) for gpu in gpus]
         running: dict[Future[R], tuple[int, T]] = {}
+        others = set(multiprocessing.active_children())  # the caller's, which are none of ours
         free = list(range(len(seats)))
         try:
             while waiting or running:
@@ -61,7 +62,7 @@ class LocalLauncher:
                     yield task, outcome
         finally:
             if running:  # cut short: those under way save and stop
-                for child in multiprocessing.active_children():
+                for child in set(multiprocessing.active_children()) - others:
                     child.terminate()
             for pool in seats:
                 pool.shutdown(cancel_futures=True)
