@@ -5,16 +5,16 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.table import Table
+
+from unihssl.training.run_directory import commit
 
 
 def random_images(count: int, side: int, seed: int) -> np.ndarray:
@@ -75,15 +75,6 @@ def report(name: str, rows: Sequence[Mapping[str, Any]], arguments: argparse.Nam
 def machine() -> dict[str, Any]:
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     return {"gpu": gpu, "cpu": platform.machine(), "cores": os.cpu_count(), "torch": torch.__version__}
-
-
-def commit() -> str:
-    """As the environment variable COMMIT says, where the code was copied without its history; else as git does."""
-    if "COMMIT" in os.environ:
-        return os.environ["COMMIT"]
-    folder = Path(__file__).parent
-    said = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=folder, capture_output=True, text=True)
-    return said.stdout.strip() or "unknown"
 
 
 def _cell(value: Any) -> str:

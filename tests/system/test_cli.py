@@ -75,6 +75,7 @@ def test_run_directory_holds_the_whole_run(run):
     assert (config["epochs"], config["beta"], config["lr"]) == (4, 0.8, RATE)  # --set, the paper, the recipe
     environment = run.json("environment.json")
     assert environment["packages"]["unihssl"] == package.__version__ and "train" in environment["command"]
+    assert "commit" in environment  # of a checkout; None for an installed package
 
 
 def test_split_file_shows_that_no_test_image_trained(run, image_folders):

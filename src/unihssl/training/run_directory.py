@@ -5,7 +5,9 @@ import dataclasses
 import fcntl
 import hashlib
 import json
+import os
 import platform
+import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -90,6 +92,7 @@ class RunDirectory:
             "packages": {name: v for name in PACKAGES if (v := _version(name))},
             "threads": torch.get_num_threads(),
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+            "commit": commit(),
         }
         write_json(self.folder / "environment.json", environment)
 
@@ -150,6 +153,19 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def _absolute(source: str) -> str:
     """A source on disk by its full path, so that a run can be resumed and evaluated from anywhere."""
     return str(Path(source).resolve()) if Path(source).exists() else source
+
+
+def commit() -> str | None:
+    """The state of the source this runs from, by git; by UNIHSSL_COMMIT where it was copied without its history."""
+    if "UNIHSSL_COMMIT" in os.environ:
+        return os.environ["UNIHSSL_COMMIT"]
+    source = Path(__file__).parents[2]
+    if not (source.parent / ".git").exists():  # installed, and whatever history lies above is not ours
+        return None
+    with contextlib.suppress(OSError):
+        said = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=source, capture_output=True, text=True)
+        return said.stdout.strip() or None
+    return None
 
 
 def _version(name: str) -> str | None:
