@@ -19,7 +19,7 @@ SCHEDULES: Mapping[str, Schedule] = {
     # The paper's 10 + 100 epochs. Its baselines followed their own papers, so theirs train as their presets say.
     "paper": Schedule({"pretrain_epochs": 10, "epochs": 100, "sup_epochs": 100, "router_epochs": 10}, keep_steps=True),
     # Provisional until measured. The cap ends a stage first where the larger domain has over 900 images or so.
-    "fast": Schedule({"pretrain_epochs": 10, "epochs": 20, "sup_epochs": 20, "router_epochs": 10, "max_steps": 500}),
+    "fast": Schedule({"pretrain_epochs": 10, "epochs": 20, "sup_epochs": 20, "router_epochs": 3, "max_steps": 500}),
     # What the backbone's recipe says: short for small_cnn and mlp.
     "recipe": Schedule(),
 }

@@ -8,11 +8,7 @@ import torch
 
 from unihssl.config import Settings
 from unihssl.errors import UserError
-
-try:
-    from lightning_fabric.plugins.environments import LightningEnvironment, SLURMEnvironment, TorchElasticEnvironment
-except ImportError:  # the `lightning` bundle carries the same package
-    from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnvironment, TorchElasticEnvironment
+from unihssl.training.fabric import LightningEnvironment, SLURMEnvironment, TorchElasticEnvironment
 
 
 @dataclass(frozen=True)

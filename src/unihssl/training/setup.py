@@ -11,14 +11,8 @@ from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.errors import UserError
+from unihssl.training.fabric import DDPStrategy, Fabric
 from unihssl.training.processes import find_processes
-
-try:
-    from lightning_fabric import Fabric
-    from lightning_fabric.strategies import DDPStrategy
-except ImportError:  # the `lightning` bundle carries the same package
-    from lightning.fabric import Fabric
-    from lightning.fabric.strategies import DDPStrategy
 
 __all__ = [
     "Fabric",
