@@ -21,7 +21,7 @@ from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.evaluation.samples import known_samples
 from unihssl.files import write_json
 from unihssl.methods.base import Task
-from unihssl.methods.presets import RECIPES, preset_knobs
+from unihssl.methods.presets import RECIPES, preset_for, preset_knobs
 from unihssl.models.backbones import EncoderFactory
 from unihssl.training.checkpoint import CHECKPOINT
 from unihssl.training.display import Display
@@ -118,12 +118,13 @@ def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
     wish = {name: str(knobs.get(name, getattr(Settings, name))) for name in ("method", "preset", "dataset", "backbone")}
     kinds = (Settings, methods.get(wish["method"]).Params)
     recipe = {name: v for name, v in RECIPES.get(wish["backbone"], {}).items() if name in knob_fields(*kinds)}
-    preset = preset_knobs(wish["preset"], wish["method"], wish["dataset"])
-    defaults = recipe | preset if "preset" in knobs else preset | recipe  # a preset asked for by name wins
+    name = preset_for(wish["method"], wish["preset"])
+    preset = preset_knobs(name, wish["method"], wish["dataset"])
+    defaults = recipe | preset if wish["preset"] else preset | recipe  # a preset asked for by name wins
     for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
         if general in knobs:
             defaults.pop(special, None)  # else asking for the one would do nothing
-    settings, params = parse(defaults | knobs, kinds)
+    settings, params = parse(defaults | knobs | {"preset": name}, kinds)
     return settings, params
 
 

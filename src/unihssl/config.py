@@ -27,8 +27,10 @@ class Settings:
     """What every run has, whatever its method. Defaults are the paper's where it states one."""
 
     method: str = knob("unihssl", "Name of the training method.")
-    preset: Literal["finetune", "original"] = knob(
-        "finetune", "The method's settings for pretrained networks on domain pairs, or its authors' own."
+    preset: Literal["", "finetune", "original", "paper", "robust"] = knob(
+        "",
+        "The method's settings: `finetune` for pretrained networks or its authors' `original`; of Uni-HSSL `paper` or "
+        "`robust`; empty: the method's default.",
     )
     dataset: Literal["", "office-31", "office-home", "visda-2017", "isic-2019"] = knob(
         "", "Benchmark whose own entry of the preset applies."

@@ -8,7 +8,7 @@ import pytest
 from unihssl import UserError, methods
 from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
-from unihssl.methods.presets import PRESETS, preset_knobs
+from unihssl.methods.presets import PRESETS, has_preset, preset_knobs
 
 DATASETS = ("", "office-31", "office-home", "visda-2017", "isic-2019")
 
@@ -119,13 +119,25 @@ def test_resolved_values_are_those_of_the_tables(preset, method, dataset):
 def test_every_baseline_is_in_the_tables():
     baselines = set(methods.available()) - {"unihssl"}
     assert {method for _, method in EXPECTED} == baselines
-    for preset, entries in PRESETS.items():
-        assert preset in ("finetune", "original") and entries.keys() <= baselines
+    assert {preset: set(entries) for preset, entries in PRESETS.items() if preset in ("finetune", "original")} == {
+        "finetune": baselines - {"supervised"},
+        "original": baselines - {"supervised"},
+    }
+
+
+def test_a_method_has_presets_of_its_own_and_a_default():
+    assert resolved(method="unihssl") == resolved(method="unihssl", preset="paper")
+    assert resolved(method="mcc") == resolved(method="mcc", preset="finetune")
+    changed = {k: v for k, v in resolved(method="unihssl", preset="robust").items() if v != resolved()[k]}
+    assert changed == PRESETS["robust"]["unihssl"][""] | {"preset": "robust"}
+    with pytest.raises(UserError, match="mcc has no preset 'robust': it has finetune, original"):
+        resolved(method="mcc", preset="robust")
+    with pytest.raises(UserError, match="supervised has no preset 'original': it has none"):
+        resolved(method="supervised", preset="original")
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-@pytest.mark.parametrize("method", methods.available())
-@pytest.mark.parametrize("preset", ["finetune", "original"])
+@pytest.mark.parametrize(("preset", "method"), [(preset, method) for preset in PRESETS for method in PRESETS[preset]])
 def test_every_preset_parses_and_every_knob_of_it_arrives(preset, method, dataset):
     knobs = preset_knobs(preset, method, dataset)
     assert knobs.keys() <= knob_fields(Settings, methods.get(method).Params).keys()
@@ -185,17 +197,19 @@ def test_the_recipe_of_a_small_backbone_wins_over_a_preset_nobody_asked_for(meth
     found = resolved(method=method, dataset="office-31", backbone=backbone)
     recipe = {name: value for name, value in RECIPE.items() if name in found}
     assert {name: found[name] for name in recipe} == recipe
-    for preset in ("finetune", "original"):
+    for preset in [name for name in PRESETS if method in PRESETS[name]]:
         asked = resolved(method=method, dataset="office-31", backbone=backbone, preset=preset)
         expected = recipe | preset_knobs(preset, method, "office-31")
         assert {name: asked[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("preset", [{}, {"preset": "original"}])
 @pytest.mark.parametrize("method", methods.available())
+@pytest.mark.parametrize("preset", ["", *PRESETS])
 def test_the_users_values_win_over_recipe_and_preset(method, preset):
+    if not has_preset(method, preset):
+        return
     wish = {"lr": 0.5, "batch_size": 9, "weak_view": "translate", "epochs": 3}
-    found = resolved(method=method, backbone="small_cnn", **preset, **wish)
+    found = resolved(method=method, backbone="small_cnn", preset=preset, **wish)
     assert {name: found[name] for name in wish} == wish
     assert (found["steps"], found["unlabeled_batch"]) == (0, 0)
 

@@ -31,6 +31,7 @@ def ablation(
     dataset: str = DATASET,
     root: Path = ROOT,
     pairs: str = PAIRS,
+    of: str = typer.Option("paper", help="The recipe to take apart: paper (its six variants), or robust."),
     seeds: int = SEEDS,
     preset: str = PRESET,
     backbone: str = BACKBONE,
@@ -45,6 +46,8 @@ def ablation(
 ) -> None:
     """Uni-HSSL whole and with each part left out: the six variants of the paper's ablation.
 
+    With --of robust: our recipe without each of its ingredients, and the paper's with each of them alone.
+
     Runs are kept and resumed like those of `unihssl benchmark`, and shared with them in one --out. ablation.md, .tex,
     .csv and .json are written beside the runs.
     """
@@ -52,5 +55,5 @@ def ablation(
     from unihssl.experiments.launchers import make_launcher
 
     protocol = make_protocol(dataset, root, preset, backbone, weights, group_by, settings)
-    runs = ablation_runs(protocol, protocol.pairs(pairs), seeds)
+    runs = ablation_runs(protocol, protocol.pairs(pairs), seeds, of)
     run_and_report(protocol, runs, out, make_launcher(launcher, workers, gpus_per_run), json)

@@ -39,6 +39,7 @@ class Run:
     failure: str = ""
     dataset: str = ""
     roles: tuple[Role, ...] = ()
+    samples: str = ""  # digest of both domains' names and labels
 
     def folder(self, out: Path) -> Path:
         """Named by all that decides the result: every setting that matters to training, and this package's version."""
@@ -50,10 +51,21 @@ class Run:
     def note(self, out: Path) -> None:
         """Say in the run's folder what it was trained for, so that tables can be made from folders alone."""
         path = self.folder(out) / NOTE
-        before = read_json(path)["roles"] if path.exists() else []
-        roles = before + [role for role in map(asdict, self.roles) if role not in before]
-        if not path.exists() or roles != before:
-            write_json(path, {"dataset": self.dataset, "pair": self.pair, "roles": roles})
+        before = read_json(path) if path.exists() else {"roles": []}
+        roles = before["roles"] + [role for role in map(asdict, self.roles) if role not in before["roles"]]
+        samples = before.get("samples") or self.samples
+        if roles != before["roles"]:
+            write_json(path, {"dataset": self.dataset, "pair": self.pair, "samples": samples, "roles": roles})
+
+    def check_samples(self, out: Path) -> None:
+        """Refuse a finished run of other samples than these; where either is not known, it is believed."""
+        path = self.folder(out) / NOTE
+        before = read_json(path).get("samples") if path.exists() else None
+        if before and self.samples and before != self.samples:
+            raise UserError(
+                f"{self.folder(out)}: this run of {self.dataset} {self.pair} is finished, but on other samples "
+                "than are here now; give another --out, or move the folder away"
+            )
 
 
 def distinct(runs: Sequence[Run]) -> list[Run]:
@@ -73,11 +85,13 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Laun
     """Every run with its result, or what made it fail, as each is done. `load_pair` must be importable by name."""
     out = out.resolve()  # a worker may live in another folder
     waiting = []
-    for run in distinct(runs):
+    samples = {pair: digest(load_pair, pair) for pair in dict.fromkeys(run.pair for run in runs)}
+    for run in (replace(run, samples=samples[run.pair]) for run in distinct(runs)):
         settings = resolve(run.knobs)[0]
         if settings.devices * settings.nodes > 1:
             raise UserError("a run of a grid is one process: devices and nodes must be 1; the runs share what there is")
         if finished(run, out):
+            run.check_samples(out)
             run.note(out)
             yield replace(run, result=read_json(run.folder(out) / RESULT))
         else:
@@ -95,6 +109,16 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Laun
                 yield outcome if isinstance(outcome, Run) else replace(run, failure=str(outcome))
     except (KeyboardInterrupt, RunInterruptedError):
         raise RunInterruptedError("stopped; call again to go on with what is not finished") from None
+
+
+def digest(load_pair: LoadPair, pair: str) -> str:
+    """Of the names and labels of a pair's samples; empty where they cannot be had (now)."""
+    try:
+        domains = load_pair(pair)
+    except UserError:
+        return ""
+    content = [[list(domain.names), [str(label) for label in domain.labels]] for domain in domains]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def finished(run: Run, out: Path) -> bool:

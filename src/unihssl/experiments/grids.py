@@ -5,10 +5,14 @@ from dataclasses import asdict
 from typing import Any
 
 from unihssl.api import resolve
+from unihssl.config import Settings, knob_fields
 from unihssl.errors import UserError
 from unihssl.experiments.grid import Role, Run
 from unihssl.experiments.protocol import Protocol
 from unihssl.experiments.results import EXPERIMENTS
+from unihssl.methods.presets import ROBUST
+from unihssl.methods.unihssl_params import UniHSSLParams
+from unihssl.training.run_directory import FREE_TO_CHANGE
 
 BENCHMARK, ABLATION, SENSITIVITY = EXPERIMENTS
 METHOD = "unihssl"  # what the paper proposes, and takes apart
@@ -24,6 +28,16 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "w/o Prog. Mixup": {"mixup_schedule": "simple"},
 }
 
+_KNOBS = knob_fields(Settings, UniHSSLParams)
+_LEFT_OUT = {f"robust w/o {name}": {"preset": "robust", name: _KNOBS[name][0].default} for name in ROBUST}
+_ADDED = {f"paper + {name}": {"preset": "paper", name: value} for name, value in ROBUST.items()}
+
+# What --of names: the variants of the paper's recipe; ours without each ingredient, and the paper's with each alone.
+ABLATIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "paper": {variant: {"preset": "paper", **knobs} for variant, knobs in VARIANTS.items()},
+    "robust": {"robust": {"preset": "robust"}, **_LEFT_OUT, "paper": {"preset": "paper"}, **_ADDED},
+}
+
 # The paper varies these four, but prints no values: its figure is lost. These lie around its choices.
 KNOB_VALUES: Mapping[str, tuple[float, ...]] = {
     "lambda_pa": (0.0001, 0.001, 0.01, 0.1, 1.0),
@@ -34,6 +48,7 @@ KNOB_VALUES: Mapping[str, tuple[float, ...]] = {
 
 
 def benchmark_runs(protocol: Protocol, pairs: Sequence[str], names: Sequence[str], seeds: int) -> list[Run]:
+    protocol.check_asked(names)
     return [
         protocol.run(pair, name, seed, Role(BENCHMARK, name))
         for seed in range(seeds)
@@ -42,16 +57,20 @@ def benchmark_runs(protocol: Protocol, pairs: Sequence[str], names: Sequence[str
     ]
 
 
-def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int) -> list[Run]:
-    for knobs in VARIANTS.values():
-        clash = [name for name in knobs if name in protocol.asked]
-        if clash:
-            raise UserError(f"--set {clash[0]}: the ablation varies it; leave it out, or use: unihssl sensitivity")
+def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int, of: str = "paper") -> list[Run]:
+    """The paper's variants of its recipe, or what each ingredient of ours is good for."""
+    if of not in ABLATIONS:
+        raise UserError(f"--of {of}: there are {', '.join(ABLATIONS)}")
+    variants = ABLATIONS[of]
+    clash = [name for knobs in variants.values() for name in knobs if name in protocol.asked]
+    if clash:
+        raise UserError(f"--set {clash[0]}: the ablation varies it; leave it out, or use: unihssl sensitivity")
+    protocol.check_asked([METHOD])
     return [
         protocol.run(pair, METHOD, seed, Role(ABLATION, variant), **knobs)
         for seed in range(seeds)
         for pair in pairs
-        for variant, knobs in VARIANTS.items()
+        for variant, knobs in variants.items()
     ]
 
 
@@ -70,12 +89,16 @@ def sensitivity_runs(
     protocol: Protocol, pairs: Sequence[str], seeds: int, values: Mapping[str, Sequence[Any]], method: str = METHOD
 ) -> list[Run]:
     """Each knob through its values, the others as they are. The row of a run is `knob=value`."""
+    protocol.check_asked([method])
+    for knob in values:
+        if knob in FREE_TO_CHANGE | {"method", "seed"}:
+            raise UserError(f"--knob {knob}: it changes nothing that is learnt, or has an option of its own")
+        if knob in protocol.asked:
+            raise UserError(f"--set {knob}: --knob varies it; leave one of them out")
     runs = []
     for seed in range(seeds):
         for pair in pairs:
             for knob, wanted in values.items():
-                if knob in ("method", "seed", "labeled", "unlabeled"):
-                    raise UserError(f"--knob {knob}: it is no knob to vary; see: unihssl methods {method}")
                 for value in wanted:
                     settings, params = resolve(protocol.knobs(method) | {knob: value})
                     meant = (asdict(settings) | asdict(params))[knob]  # 0.10 and 1e-1 are one value

@@ -17,6 +17,7 @@ from unihssl.errors import UserError
 from unihssl.experiments import schedules
 from unihssl.experiments.grid import LoadPair, Role, Run
 from unihssl.experiments.paper import METHODS
+from unihssl.methods.presets import has_preset, preset_for
 
 # The paper trains a ResNet-101 on VisDA and a ResNet-50, the default, elsewhere. Digits must not be mirrored.
 KNOBS: Mapping[str, Mapping[str, Any]] = {
@@ -56,25 +57,46 @@ class Protocol:
         return list(dict.fromkeys(self._usual_name(pair.strip()) for pair in named))
 
     def methods(self, wish: str = "") -> list[str]:
-        """`paper`, `all` or a list with commas; by default the paper's eight on its data sets, else all."""
+        """`paper`, `all` or a list with commas; by default the paper's eight on its data sets, else all.
+
+        `mcc:original` is a method with another preset than its default.
+        """
         wish = wish or ("paper" if self.dataset.pairs else "all")
         names = {"paper": METHODS, "all": tuple(methods.available())}.get(wish) or wish.split(",")
-        return [methods.get(name.strip()).name for name in names]
+        for name in names:
+            method, _, preset = name.strip().partition(":")
+            preset_for(methods.get(method).name, preset)
+        return list(dict.fromkeys(name.strip() for name in names))
 
     def run(self, pair: str, method: str, seed: int, role: Role, **extra: Any) -> Run:
         """A run with this protocol's knobs; `extra` is what makes it this cell of the grid."""
         return Run(pair, self.knobs(method) | extra | {"seed": seed}, dataset=self.dataset.name, roles=(role,))
 
-    def knobs(self, method: str) -> dict[str, Any]:
+    def knobs(self, row: str) -> dict[str, Any]:
+        """Of a method, or of a method and its preset; what was asked for and it does not know is for others."""
         name = self.dataset.name
-        own = {"dataset": name} if name in WITH_PRESETS else {}
-        base = {"tensorboard": False, **own, **KNOBS.get(name, {}), **self.asked, "method": method}
-        schedule = schedules.get(self.preset or SCHEDULE.get(name, "paper"))
+        method, _, preset = row.partition(":")
         known = knob_fields(Settings, methods.get(method).Params)
-        length = {k: v for k, v in schedule.knobs.items() if k in known}
+        own = {"dataset": name} if name in WITH_PRESETS else {}
+        asked = {k: v for k, v in self.asked.items() if k in known}
+        if preset or not has_preset(method, str(asked.get("preset", ""))):
+            asked["preset"] = preset
+        base = {"tensorboard": False, **own, **KNOBS.get(name, {}), **asked, "method": method}
+        schedule = schedules.get(self.preset or SCHEDULE.get(name, "paper"))
+        length = {k: v for k, v in schedule.knobs_on(name).items() if k in known}
         if schedule.keep_steps and resolve(base)[0].steps:
             length.pop("epochs", None)  # to ask for epochs would drop the preset's steps
         return length | base
+
+    def check_asked(self, rows: Sequence[str]) -> None:
+        """Refuse settings that none of these methods knows, and those that options are for."""
+        options = {"seed": "--seeds", "method": "--methods", "labeled": "--pairs", "unlabeled": "--pairs"}
+        for name in self.asked:
+            if name in options:
+                raise UserError(f"--set {name}: a grid goes through several; use {options[name]}")
+            known = [m for m in rows if name in knob_fields(Settings, methods.get(m.partition(":")[0]).Params)]
+            if not known:
+                resolve({"method": rows[0].partition(":")[0], name: self.asked[name]})  # says what was meant
 
     def cautions(self) -> list[str]:
         """What must be known before results are believed."""

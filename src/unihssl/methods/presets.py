@@ -2,10 +2,14 @@
 
 finetune: pretrained ResNets on domain pairs, after TLlib's published configurations (thuml/Transfer-Learning-Library)
 where it has the method, else the closest reading of the method's authors. original: the authors' own settings, most
-of them for training from scratch on other data. A data set's entry is laid over the method's general one.
+of them for training from scratch on other data. paper, robust: Uni-HSSL as its paper has it, which is what its knobs'
+defaults are, and with what was found to work better (docs/recipe.md). A data set's entry is laid over the method's
+general one.
 """
 
 from typing import Any
+
+from unihssl.errors import UserError
 
 Knobs = dict[str, Any]
 
@@ -55,6 +59,9 @@ _MCC_ORIGINAL: dict[str, Knobs] = {
     "visda-2017": {"batch_size": 36, "steps": 10_004, "temperature": 3.0, **_CENTRE},
 }
 
+# A candidate, from frozen features; not the default before it is measured.
+ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
+
 PRESETS: dict[str, dict[str, dict[str, Knobs]]] = {
     "finetune": {
         "fixmatch": _FIXMATCH | {"visda-2017": _FIXMATCH["visda-2017"] | {"threshold": 0.8}},
@@ -83,7 +90,11 @@ PRESETS: dict[str, dict[str, dict[str, Knobs]]] = {
         "mcc+sup": _MCC_ORIGINAL,
         "biadapt": {"": _BIADAPT | {"batch_size": 64}},
     },
+    "paper": {"unihssl": {"": {}}},
+    "robust": {"unihssl": {"": ROBUST}},
 }
+GENERAL = "finetune"
+DEFAULT = {"unihssl": "paper"}  # of other methods the general one
 
 
 # Encoders that start from scratch need other settings than pretrained networks, and their runs are short.
@@ -99,6 +110,18 @@ _SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.01, "head_lr": 1.0, "schedul
     "teacher_ema": 0.99,
 }
 RECIPES: dict[str, Knobs] = {"small_cnn": _SMALL_ENCODER, "mlp": _SMALL_ENCODER}
+
+
+def has_preset(method: str, preset: str) -> bool:
+    return preset in ("", GENERAL) or method in PRESETS.get(preset, {})
+
+
+def preset_for(method: str, wish: str) -> str:
+    """The preset asked for, or the method's default; one that it lacks is refused."""
+    if not has_preset(method, wish):
+        own = [name for name in PRESETS if method in PRESETS[name]]
+        raise UserError(f"{method} has no preset '{wish}': it has {', '.join(own) or 'none'}")
+    return wish or DEFAULT.get(method, GENERAL)
 
 
 def preset_knobs(preset: str, method: str, dataset: str) -> Knobs:

@@ -100,6 +100,7 @@ class RunDirectory:
 # Settings that may differ when a run is resumed: they do not change what is learnt.
 FREE_TO_CHANGE = frozenset(
     {
+        "preset",  # the knobs it sets do
         "labeled",
         "unlabeled",
         "cache",
