@@ -91,7 +91,7 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
             tested = {role: _predict_test(model, part) for role, part in pair.parts.items()}
             model.result = score(tested, model.rule, pair.classes)
             model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
-            model.result["warnings"] = _concerns(model, pair)
+            model.result |= _look_at_unlabeled(model, pair)
             for warning in model.result["warnings"]:
                 display.note(f"warning: {warning}")
             write_json(out / RESULT, model.result)
@@ -187,13 +187,23 @@ def _processes(fabric: Fabric) -> str:
     return f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
 
 
-def _concerns(model: Model, pair: DomainPair) -> list[str]:
-    """What some of the unlabeled training samples say, without their labels."""
+def _look_at_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
+    """What some of the unlabeled training samples say: warnings, without their labels; and how many are right.
+
+    The latter, where their labels are known, is for diagnosis: it sees no test sample.
+    """
     train = pair.unlabeled.split.train
     some_rows = train[np.linspace(0, len(train) - 1, min(len(train), LOOKED_AT)).astype(np.int64)]
     guesses = model.probabilities(model.predict_store(pair.unlabeled.store, some_rows)).argmax(1)
     advice = methods.get(model.method).advice
-    return concerns(guesses, pair.labeled.domain.labels[pair.labeled.split.train], pair.classes, advice)
+    labels = pair.labeled.domain.labels[pair.labeled.split.train]
+    seen: dict[str, Any] = {"warnings": concerns(guesses, labels, pair.classes, advice)}
+    domain = pair.unlabeled.domain
+    known = domain.known[some_rows]
+    if known.any():
+        right = (guesses == domain.labels[some_rows])[known]
+        seen["unlabeled_training"] = {"n": len(right), "accuracy": float(right.mean())}
+    return seen
 
 
 def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:

@@ -44,9 +44,13 @@ def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
     assert said.startswith("the unlabeled domain was probably not learnt")
     fine = unihssl.fit(colour_images(8, 0, seed=0), colour_images(8, 10, seed=1), epochs=4, lr=0.05, **QUICK)
     assert fine.result["unlabeled"]["accuracy"] > 0.6 and fine.result["warnings"] == []
+    looked_at = fine.result["unlabeled_training"]
+    assert (
+        looked_at["accuracy"] == pytest.approx(fine.result["unlabeled"]["accuracy"], abs=0.2) and looked_at["n"] <= 500
+    )
 
 
 def test_the_warning_needs_no_labels_of_the_unlabeled_domain():
     uci, (x, _) = digits.load_domain("uci"), digits.load_domain("mnist")
     blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
-    assert blind.result["warnings"]
+    assert blind.result["warnings"] and "unlabeled_training" not in blind.result

@@ -113,6 +113,7 @@ def test_evaluate_reproduces_the_result_exactly(run):
     said = unihssl("evaluate", run.folder, "--json")
     measured = run.json("result.json")
     assert measured.pop("warnings") == []  # of the training, not of the model
+    assert 0 <= measured.pop("unlabeled_training")["accuracy"] <= 1
     assert said.result == measured
     assert set(said.result["pooled"]["accuracy_by_rule"]) == {"argmax", "sum"}
     assert 0 <= said.result["domain_accuracy"] <= 1
