@@ -208,10 +208,12 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300, help="of each stage of our loop")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--graph-only", action="store_true", help="leave the loop with graph=off out")
+    parser.add_argument("--tune", action="store_true", help="let cuDNN try its algorithms and take the fastest")
     parser.add_argument("--pack", default="", help="how many runs to put on one card at once, such as 1,2,3")
     parser.add_argument("--usual", action="store_true", help="compare with the usual recipe on JPEG folders")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     arguments = parser.parse_args()
+    torch.backends.cudnn.benchmark = arguments.tune
     names = list(methods.available()) if arguments.methods == "all" else [n for n in arguments.methods.split(",") if n]
     rows = []
     for name in names:
