@@ -149,16 +149,16 @@ def test_learning_curves_of_a_real_run_and_of_several_methods(run, tmp_path):
     assert "fixmatch" in said and "unihssl" in said and "mean ± std of 1 to 3 runs" in said and "prototype" not in said
 
 
-def test_a_sensitivity_curve_marks_the_default_and_supervised(tmp_path):
+def test_a_sensitivity_curve_marks_the_papers_value_and_supervised(tmp_path):
     points = {0.0: [0.7, 0.8], 0.01: [0.9, 0.8], 1.0: [0.6], 2.0: []}
-    options = {"knob": "lambda_pa", "default": 0.01, "baseline": [0.5, 0.6], "title": "mnist/uci"}
+    options = {"knob": "lambda_pa", "paper_value": 0.01, "baseline": [0.5, 0.6], "title": "mnist/uci"}
     said = draw_twice(lambda out: sensitivity_curve(points, out, **options), tmp_path)
     for text in ("lambda_pa (log scale)", "the paper's value, 0.01", "Supervised", "mnist/uci", "accuracy (%)"):
         assert text in said
     said = texts(sensitivity_curve({"wma": [0.5], "previous": [0.6]}, tmp_path / "v0.5", knob="pseudo_update"))
     assert "wma" in said and "previous" in said and (tmp_path / "v0.5.svg").exists()
     assert "the paper's value, 0.3" in texts(
-        sensitivity_curve({0.1: [0.5], 0.5: [0.6]}, tmp_path / "off.png", knob="tau", default=0.3)
+        sensitivity_curve({0.1: [0.5], 0.5: [0.6]}, tmp_path / "off.png", knob="tau", paper_value=0.3)
     )
     with pytest.raises(UserError, match="tau: there is no accuracy to plot"):
         sensitivity_curve({1.0: []}, tmp_path / "none", knob="tau")
