@@ -200,3 +200,32 @@ def test_table_writes_by_the_suffix_and_names_what_is_wrong(tmp_path):
     assert "no finished run in it" in str(unihssl("table", tmp_path).exception)
     assert "no such folder" in str(unihssl("table", tmp_path / "x").exception)
     assert "unknown format 'html'" in str(unihssl("table", runs, "--format", "html").exception)
+    for wrong in (["t.json"], ["t"], ["t.md", "--format", "csv"]):
+        refused = str(unihssl("table", runs, "--out", tmp_path / wrong[0], *wrong[1:]).exception)
+        assert "does not fit; tables are written as .md (markdown), .csv (csv), .tex (latex)" in refused
+        assert not (tmp_path / wrong[0]).exists()
+
+
+def test_a_table_of_several_folders(tmp_path):
+    runs = REPOSITORY / "results" / "digits" / "runs"
+    whole = unihssl("table", runs, "--format", "markdown").stdout
+    for i, folder in enumerate(sorted(folders(runs))):
+        shutil.copytree(folder, tmp_path / "ab"[i % 2] / folder.name)
+    both = [tmp_path / "a", tmp_path / "b"]
+    assert unihssl("table", *both, "--format", "markdown").stdout == whole
+    assert unihssl("table", *both, tmp_path, "--format", "markdown").stdout == whole
+    assert "x: no such folder" in str(unihssl("table", *both, tmp_path / "x").exception)
+
+
+def test_a_call_for_fewer_runs_keeps_the_others_in_the_written_table(here, tmp_path):
+    common = ["digits", "--seeds", 1, "--out", tmp_path, "--set", "max_steps=2"]
+    assert unihssl("benchmark", *common, "--methods", "supervised,mcc", "--json").exit_code == 0
+    done = unihssl("benchmark", *common, "--methods", "mcc")
+    assert done.exit_code == 0 and "supervised" not in done.stdout and "mcc" in done.stdout, done.output
+    for suffix in (".md", ".csv", ".tex", ".json"):
+        text = (tmp_path / f"table{suffix}").read_text()
+        assert "supervised" in text and "mcc" in text
+    (mine,) = [f for f in folders(tmp_path) if "method: mcc" in (f / "config.yaml").read_text()]
+    shutil.copytree(mine, tmp_path / "older")  # as another version of this package would have called it
+    assert unihssl("benchmark", *common, "--methods", "mcc").exit_code == 0
+    assert "the same run twice" in str(unihssl("benchmark", *common, "--methods", "supervised").exception)

@@ -1,21 +1,39 @@
 """What an experiment's figures show."""
 
+from typing import Any
+
 import pytest
 
-from unihssl.experiments.figures import knob_points
-from unihssl.experiments.results import Record
+from unihssl.experiments.figures import draw_figures, knob_points
+from unihssl.experiments.results import Record, told_apart
 
 
-def record(pair: str, value: float, seed: int, accuracy: float | None) -> Record:
+def record(pair: str, value: float, seed: int, accuracy: float | None, knob: str = "beta", **more: Any) -> Record:
     result = {} if accuracy is None else {"pooled": {"accuracy": accuracy}}
-    return Record("digits", pair, "sensitivity", f"beta={value}", seed, result, {"beta": value})
+    variant = f"{knob}={value}"
+    return Record("digits", pair, "sensitivity", variant, seed, result, {knob: value} | more, label=variant)
 
 
-def test_points_are_means_over_pairs_for_each_seed():
+def test_points_are_means_over_pairs_for_each_seed_that_has_them_all():
     records = [record("a/b", 0.5, 0, 0.6), record("b/a", 0.5, 0, 0.8), record("a/b", 0.5, 1, 0.5)]
     records += [record("b/a", 0.5, 1, 0.7), record("a/b", 0.8, 0, 0.9), record("a/b", 0.9, 0, None)]
-    points = knob_points(records, "beta")
-    assert {value: [pytest.approx(a) for a in accuracies] for value, accuracies in points.items()} == {
-        0.5: [0.7, 0.6],
-        0.8: [0.9],
-    }
+    points = knob_points(records)
+    assert {value: [pytest.approx(a) for a in seeds] for value, seeds in points.items()} == {0.5: [0.7, 0.6]}
+    assert knob_points(records[4:5]) == {0.8: [pytest.approx(0.9)]}
+    assert knob_points([records[0], record("b/a", 0.8, 0, 0.9)]) == {}
+
+
+def test_runs_that_differ_in_more_than_the_knob_make_no_point(tmp_path):
+    mixed = [record("a/b", 0.5, 0, 0.6, epochs=1), record("a/b", 0.5, 0, 0.7, epochs=2)]
+    assert knob_points(told_apart(mixed)) == {}
+    assert draw_figures(told_apart(mixed), tmp_path) == []
+
+
+def test_only_the_papers_own_values_are_marked_as_such(tmp_path):
+    records = [record("a/b", 0.5, 0, 0.6), record("a/b", 0.1, 0, 0.6, knob="lr")]
+    records += [record("a/b", 0.1, 0, 0.6, knob="lr", method="mcc")]
+    files = draw_figures(told_apart(records), tmp_path)
+    texts = {file.stem: file.read_text() for file in files if file.suffix == ".svg"}
+    assert set(texts) == {"sensitivity-beta", "sensitivity-lr", "sensitivity-mcc-lr"}
+    assert "the paper's value, 0.8" in texts["sensitivity-beta"] and "mcc: digits, a/b" in texts["sensitivity-mcc-lr"]
+    assert "paper" not in texts["sensitivity-lr"] + texts["sensitivity-mcc-lr"]

@@ -1,6 +1,7 @@
 """Figures: the numbers behind them, the files they become, and what is said when they cannot be drawn."""
 
 import json
+import shutil
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
+from matplotlib.figure import Figure
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -26,7 +28,8 @@ from unihssl.experiments.plots import (
 from unihssl.experiments.plots.confusion import count_confusions, normalise_rows, top_confusions
 from unihssl.experiments.plots.features import balanced_subsample
 from unihssl.experiments.plots.from_run import starting_encoder
-from unihssl.experiments.plots.histories import curves, histories, loss_terms, stage_starts
+from unihssl.experiments.plots.histories import Curve, curves, histories, loss_terms, stage_starts
+from unihssl.experiments.plots.learning import draw_curves
 from unihssl.experiments.plots.sensitivity import in_percent, knob_axis
 
 FAST = {"backbone": "small_cnn", "epochs": 2, "batch_size": 8, "tensorboard": False, "test_fraction": 0.3}
@@ -149,16 +152,23 @@ def test_learning_curves_of_a_real_run_and_of_several_methods(run, tmp_path):
     assert "fixmatch" in said and "unihssl" in said and "mean ± std of 1 to 3 runs" in said and "prototype" not in said
 
 
-def test_a_sensitivity_curve_marks_the_default_and_supervised(tmp_path):
+def test_a_stage_with_one_line_in_the_log_is_seen():
+    axis = Figure().add_subplot()
+    point, line = (Curve(np.arange(n), np.ones(n), np.zeros(n)) for n in (1, 2))
+    draw_curves(axis, [point, line], "black")
+    assert [drawn.get_marker() for drawn in axis.lines] == ["o", ""]
+
+
+def test_a_sensitivity_curve_marks_the_papers_value_and_supervised(tmp_path):
     points = {0.0: [0.7, 0.8], 0.01: [0.9, 0.8], 1.0: [0.6], 2.0: []}
-    options = {"knob": "lambda_pa", "default": 0.01, "baseline": [0.5, 0.6], "title": "mnist/uci"}
+    options = {"knob": "lambda_pa", "paper_value": 0.01, "baseline": [0.5, 0.6], "title": "mnist/uci"}
     said = draw_twice(lambda out: sensitivity_curve(points, out, **options), tmp_path)
     for text in ("lambda_pa (log scale)", "the paper's value, 0.01", "Supervised", "mnist/uci", "accuracy (%)"):
         assert text in said
     said = texts(sensitivity_curve({"wma": [0.5], "previous": [0.6]}, tmp_path / "v0.5", knob="pseudo_update"))
     assert "wma" in said and "previous" in said and (tmp_path / "v0.5.svg").exists()
     assert "the paper's value, 0.3" in texts(
-        sensitivity_curve({0.1: [0.5], 0.5: [0.6]}, tmp_path / "off.png", knob="tau", default=0.3)
+        sensitivity_curve({0.1: [0.5], 0.5: [0.6]}, tmp_path / "off.png", knob="tau", paper_value=0.3)
     )
     with pytest.raises(UserError, match="tau: there is no accuracy to plot"):
         sensitivity_curve({1.0: []}, tmp_path / "none", knob="tau")
@@ -192,6 +202,10 @@ def test_a_feature_map_shows_classes_and_domains(tmp_path):
         feature_map(before[:3], after[:3], domain[:3], label[:3], tmp_path / "x")
     with pytest.raises(UserError, match="not finite"):
         feature_map(before * np.inf, after, domain, label, tmp_path / "x")
+    with pytest.raises(UserError, match="all features are the same: the network has collapsed"):
+        feature_map(before, np.full((60, 60), 3.3), domain, label, tmp_path / "x")
+    with pytest.raises(UserError, match="all features are the same"):
+        feature_map(before, np.zeros((60, 3)), domain, label, tmp_path / "x")
 
 
 def test_guesses_of_a_run_are_those_it_was_scored_by(run):
@@ -202,6 +216,32 @@ def test_guesses_of_a_run_are_those_it_was_scored_by(run):
         assert len(truth) == result[role]["n"] and (truth == guess).mean() == result[role]["accuracy"]
 
 
+def test_what_a_run_noted_is_drawn_without_model_or_data(run, tmp_path):
+    for name in ("config.yaml", "result.json"):
+        (tmp_path / name).write_bytes((run / name).read_bytes())
+    noted, made = run_guesses(tmp_path), run_guesses(run, *sources_of(run), held_out=True)
+    assert (noted.class_names, noted.method) == (made.class_names, made.method)
+    for role, part in made.parts.items():
+        assert (count_confusions(*noted.parts[role], 3) == count_confusions(*part, 3)).all()
+    assert "of 18 right" in texts(plot("confusion", tmp_path, "--out", tmp_path))
+
+
+def test_a_result_of_an_older_version_has_its_guesses_made_again(run, tmp_path):
+    shutil.copytree(run, tmp_path / "old")
+    result = json.loads((run / "result.json").read_text())
+    for part in ("pooled", "labeled", "unlabeled"):
+        del result[part]["confusion"]
+    (tmp_path / "old" / "result.json").write_text(json.dumps(result))
+    noted, made = run_guesses(run), run_guesses(tmp_path / "old")
+    for role, part in made.parts.items():
+        assert (count_confusions(*noted.parts[role], 3) == count_confusions(*part, 3)).all()
+
+
+def sources_of(run: Path) -> tuple[str, str]:
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    return config["labeled"], config["unlabeled"]
+
+
 def test_arrays_given_again_are_cut_down_to_what_was_held_out(array_run, vector_arrays):
     result = json.loads((array_run / "result.json").read_text())
     guesses = run_guesses(array_run, *vector_arrays, held_out=True)
@@ -209,7 +249,7 @@ def test_arrays_given_again_are_cut_down_to_what_was_held_out(array_run, vector_
         assert len(truth) == result[role]["n"] and (truth == guess).mean() == result[role]["accuracy"]
     assert {len(truth) for truth, _ in run_guesses(array_run, *vector_arrays).parts.values()} == {60}
     with pytest.raises(UserError, match=r"labeled array: the labeled data of this run is not there.* --labeled"):
-        run_guesses(array_run)
+        run_features(array_run)
 
 
 def test_features_are_those_of_the_adapted_network_and_of_the_encoder_at_the_start(array_run, vector_arrays):

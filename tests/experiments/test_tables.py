@@ -1,15 +1,20 @@
 """Tables from hand-made results, to the letter."""
 
+import io
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
 from unihssl.experiments.details import detail_rows, detail_tables, long_csv
 from unihssl.experiments.render import latex, markdown, terminal
 from unihssl.experiments.results import Record, told_apart
 from unihssl.experiments.statistics import p_value
-from unihssl.experiments.tables import main_tables
+from unihssl.experiments.tables import Table, main_tables
 
 
 def records(
@@ -54,6 +59,7 @@ def test_markdown():
 - {few[0]}
 - {few[1]}
 - \\* differs from unihssl (paired t-test over seeds, two-sided, p < 0.05, not corrected for the number of comparisons)
+- made with resnet50 (weights: pretrained); 100 epochs; seeds 0 to 2; machine and commit not noted
 """
     )
 
@@ -63,17 +69,47 @@ def test_latex():
     assert r"cdan+sup & \textbf{92.0 $\pm$ 2.6} (82.5, $+$9.5) & 95.7 $\pm$ 1.2$^{*}$ (79.2$^{1}$, $+$16.5)" in text
     assert r"\textbf{99.0 $\pm$ 1.0} (100.0, $-$1.0) & \textbf{95.0 $\pm$ 1.0} \\" in text
     assert "\\toprule\n & A/W & D/W & Avg \\\\\n\\midrule\n" in text and "\\bottomrule" in text
-    assert r"\begin{tabular}{lccc}" in text and r"pooled, \%}" in text and "p $<$ 0.05" in text
+    assert "\\begin{adjustbox}{max width=\\textwidth}\n\\begin{tabular}{lccc}\n" in text
+    assert r"\end{adjustbox}" in text and r"pooled, \%}" in text and "p $<$ 0.05" in text
     own = latex(main_tables(records("my_way & more", "a/b", 0.5, dataset="")))
     assert r"my\_way \& more & 50.0 \\" in own
 
 
-def test_the_terminal_shows_the_same(capsys):
-    from rich.console import Console
+def shown(table: Table, width: int) -> str:
+    console = Console(width=width, file=io.StringIO())
+    console.print(terminal(table, width))
+    return console.file.getvalue()
 
-    Console(width=200).print(terminal(main_tables(TWO)[0]))
-    shown = capsys.readouterr().out
-    assert "95.7 ± 1.2* (79.2[1], +16.5)" in shown and "[1] implausible" in shown
+
+def test_the_terminal_shows_the_same():
+    text = shown(main_tables(TWO)[0], 200)
+    assert "95.7 ± 1.2* (79.2[1], +16.5)" in text and "[1] implausible" in text
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_narrow_terminal_gets_blocks_of_columns_with_every_number_whole(width):
+    pairs = DATASETS["office-home"].pairs
+    accuracies = {pair: [0.5123 + i / 100, 0.6 + i / 50, 0.7] for i, pair in enumerate(pairs)}
+    mine = [
+        r
+        for pair in pairs
+        for method in ("unihssl", "mcc+sup [max_steps=500]")
+        for r in records(method, pair, *accuracies[pair], dataset="office-home")
+    ]
+    (table,) = main_tables(mine)
+    assert len(table.columns) == 14
+    text = shown(table, width)
+    assert max(map(len, text.splitlines())) <= width
+    names = [line for line in text.splitlines() if " ± " in line]
+    assert all(line.split()[0] in ("unihssl", "mcc+sup") for line in names)
+    for _, cells in table.rows:
+        for cell in cells:
+            assert f"{cell.summary.mean:.1f} ± {cell.summary.std:.1f}" in text
+    lines = text.splitlines()
+    heads = [above.split() for above, line in pairwise(lines) if line.strip().startswith("──")]
+    assert [name for head in heads for name in head] == list(table.columns[1:])
+    detail = shown(detail_tables(mine)[0], width)
+    assert all(name in detail for name in ("pooled", "unlabeled", "class mean", "macro F1"))
 
 
 def test_the_papers_average_is_compared_with_an_average_over_the_same_pairs_only():
@@ -124,11 +160,70 @@ def test_ablation_and_sensitivity():
     assert [label for label, _ in pa.rows] == ["lambda_pa=2.0", "lambda_pa=10.0"]
 
 
+def test_a_sensitivity_table_names_the_method_unless_it_is_unihssl():
+    mine = [
+        r
+        for method in ("unihssl", "mcc")
+        for r in records("lr=0.1", "W/A", 0.7, experiment="sensitivity", method=method, lr=0.1)
+    ]
+    ours, theirs = main_tables(told_apart(mine))
+    assert "of lr: " in ours.title and ours.rows[0][0] == "lr=0.1"
+    assert "of lr, method mcc: " in theirs.title and theirs.rows[0][0] == "lr=0.1 [mcc]"
+    assert [row["method"] for row in detail_rows(told_apart(mine))] == ["lr=0.1", "lr=0.1 [mcc]"]
+
+
 def test_runs_set_differently_are_never_averaged():
     mixed = [*records("mcc", "A/W", 0.9, epochs=20, seed=0, lr=1), *records("mcc", "A/W", 0.5, epochs=100, seed=0)]
     (table,) = main_tables(told_apart(mixed))
-    assert [label for label, _ in table.rows] == ["mcc [epochs=100]", "mcc [epochs=20]"]
-    assert "| mcc [epochs=20] | **90.0** |" in markdown([table])
+    assert [label for label, _ in table.rows] == ["mcc [epochs=100, lr=0.0005]", "mcc [epochs=20, lr=1]"]
+    assert "| mcc [epochs=20, lr=1] | **90.0** |" in markdown([table])
+
+
+def test_a_knob_that_a_run_lacks_was_at_its_default():
+    new, older, other = (
+        records("unihssl", "A/W", accuracy, method="unihssl", **more)[0]
+        for accuracy, more in ((0.9, {"lambda_confusion": 1.0}), (0.8, {}), (0.7, {"lambda_confusion": 0.0}))
+    )
+    labels = [r.label for r in told_apart([new, older, other])]
+    without = "unihssl [lambda_confusion=0.0]"
+    assert labels == ["unihssl [lambda_confusion=1.0]", without, without]
+    assert {r.label for r in told_apart([older, other])} == {"unihssl"}
+    strange = [records("mine", "A/W", 0.5, method="mine", **more)[0] for more in ({}, {"own": 1})]
+    assert {r.label for r in told_apart(strange)} == {"mine"}  # nobody knows what it was without
+
+
+def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
+    mine = records("unihssl", "A/W", 0.5, 0.6, epochs=20, max_steps=500, weights="/data/r50.safetensors")
+    mine += records("mcc", "A/W", 0.5, 0.6, steps=10_000, weights="/data/r50.safetensors")
+    environment = {"command": ["/bin/x", "benchmark", "office-31", "--set", "a b"], "gpu": "NVIDIA H200"}
+    environment |= {"packages": {"torch": "2.4.1"}, "commit": "abc1234"}
+    note = "office-31 is not as published, results may not compare: " + "A/back_pack: 91 images, not 92; " * 20
+    mine = [replace(r, environment=environment, result=r.result | {"notes": [note], "warnings": []}) for r in mine]
+    mine[0].result["warnings"].append("the unlabeled domain was probably not learnt")
+    (table,) = main_tables(mine)
+    said, warned, made, command = (r for r in table.remarks if r.startswith(("note", "1 of", "made", "command")))
+    assert said.startswith("note: office-31 is not as published") and said.endswith(" ...") and len(said) < 210
+    assert warned.startswith("1 of 4 runs warn that adapting probably failed") and warned.endswith(": unihssl on A/W")
+    assert made == (
+        "made with resnet50 (weights: r50.safetensors); 20 epochs or 10,000 steps, at most 500 steps a stage in some "
+        "runs; seeds 0 to 1; on NVIDIA H200; torch 2.4.1; commit abc1234"
+    )
+    assert command == "command: unihssl benchmark office-31 --set 'a b'"
+    assert r"-{}-set 'a b'" in latex([table]) and r"r50.safetensors" in latex([table])
+    assert command in markdown([table]) and command in shown(table, 200)
+
+
+def test_runs_of_different_commits_and_machines_are_called_so():
+    mine = records("unihssl", "A/W", 0.5, 0.6, 0.7, 0.8, 0.9)
+    gpus = ({"gpu": "H200", "commit": "a"}, {"gpu": None, "commit": "b"}, {"gpu": "H200"}, {}, {"gpu": "H200"})
+    mine = [
+        replace(r, environment=e | ({"command": ["x", str(i)]} if e else {}), seed=3 * i)
+        for i, (r, e) in enumerate(zip(mine, gpus, strict=True))
+    ]
+    *_, made, first, second, third, rest = main_tables(mine)[0].remarks
+    assert "seeds 0, 3, 6, 9, 12; DIFFERENT machines: H200 (3 of 5 runs), CPU (1 of 5 runs), not noted" in made
+    assert made.endswith("DIFFERENT commits: a (1 of 5 runs), b (1 of 5 runs), not noted (3 of 5 runs)")
+    assert (first, second, third, rest) == (*(f"command: unihssl {i}" for i in (0, 1, 2)), "commands not shown: 1")
 
 
 def test_details():
@@ -146,10 +241,24 @@ def test_details():
     assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.009852" in lines
 
 
+def test_the_csv_has_the_averages_of_the_tables():
+    lines = long_csv(TWO).splitlines()
+    assert "office-31,benchmark,unihssl,Avg,pooled,accuracy,3,95.000,1.000,0:94.000 1:95.000 2:96.000,,," in lines
+    pairs = paper.table("office-31", "benchmark").columns[:-1]
+    whole = [r for pair in pairs for r in records("unihssl", pair, 0.9, 0.8)]
+    assert "Avg,pooled,accuracy,2,85.000,7.071,0:90.000 1:80.000,87.500,-2.500," in long_csv(whole)
+    partial = [*records("unihssl", "D/W", 0.5), *records("unihssl", "A/W", 0.5), *records("mcc", "D/W", 0.5)]
+    assert "unihssl,Avg" in long_csv(partial) and "mcc,Avg" not in long_csv(partial)
+    visda = long_csv(records("unihssl", "S/R", 0.9, dataset="visda-2017"))
+    assert "S/R,pooled,class_mean_accuracy,1,90.000,,0:90.000,93.100,-3.100," in visda
+
+
 def test_the_papers_figures():
     ablation = paper.table("office-31", "ablation")
     assert ablation.mean("w/o L_pl", "D/A") == 71.0 and ablation.notes["w/o WMA", "Avg"].startswith("the columns")
     assert paper.table("office-home", "benchmark").mean("mcc+sup", "Ar/Pr") == 71.8
     assert paper.table("visda-2017", "benchmark").mean("unihssl", "truck") == 82.4
     assert paper.table("isic-2019", "benchmark").mean("biadapt", "Avg") == 71.25
+    both = [r for pair in ("BCN/HAM", "HAM/BCN") for r in records("biadapt", pair, 0.8, dataset="isic-2019")]
+    assert "80.0 (71.25" in markdown(main_tables(both)[:1]) and ", +8.75)" in markdown(main_tables(both)[:1])
     assert paper.table("pacs", "benchmark") is None

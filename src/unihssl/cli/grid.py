@@ -29,7 +29,10 @@ def make_protocol(
 def run_and_report(
     protocol: "Protocol", runs: Sequence["Run"], out: Path | None, launcher: "Launcher", as_json: bool
 ) -> None:
-    """Train what is not finished, saying so line by line; then write and show the tables of these runs."""
+    """Train what is not finished, saying so line by line; then show the tables of these runs.
+
+    Those that are written are of all runs of the data set and experiment in `out`: a call for some adds to them.
+    """
     from unihssl.errors import UserError
     from unihssl.experiments.details import detail_rows
     from unihssl.experiments.grid import distinct, finished, run_grid
@@ -51,16 +54,18 @@ def run_and_report(
             before = "" if run.folder(out) in still or run.failure else " (was finished)"
             typer.echo(f"[{done}/{len(runs)}] {name}: {run.failure or _accuracy(run)}{before}", err=True)
     wanted = {(role.experiment, role.variant) for run in runs for role in run.roles}
-    records = read_records(folder for run in runs if (folder := run.folder(out)).is_dir())
-    records = [r for r in records if (r.experiment, r.variant) in wanted]
-    if records:
-        write_report(records, out, records[0].experiment)
+    folders = {folder for run in runs if (folder := run.folder(out)).is_dir()}
+    records = [r for r in read_records(folders) if (r.experiment, r.variant) in wanted]
     if as_json:
         import json
 
         typer.echo(json.dumps(detail_rows(records)))
     else:
         show(records)
+    if records:
+        of = records[0].dataset, records[0].experiment
+        known = [r for r in read_records([out], preferred=folders) if (r.dataset, r.experiment) == of]
+        write_report(known, out, records[0].experiment)
     if failures:
         raise UserError(f"{len(failures)} of {len(runs)} runs failed; first: {failures[0]}")
 
@@ -72,8 +77,9 @@ def show(records: Sequence["Record"]) -> None:
     from unihssl.experiments.render import terminal
     from unihssl.experiments.tables import main_tables
 
+    console = Console()
     for table in [*main_tables(records), *detail_tables(records)]:
-        Console().print(terminal(table))
+        console.print(terminal(table, console.width))
 
 
 def _accuracy(run: "Run") -> str:

@@ -12,7 +12,7 @@ def register(app: typer.Typer) -> None:
 
 
 def table(
-    runs: Path = typer.Argument(help="Folder of finished runs, or of folders of them."),
+    runs: list[Path] = typer.Argument(help="Folders of finished runs, or of folders of them."),
     format: str = typer.Option("", help="markdown, csv (every number, one a line) or latex. [default: by --out]"),
     out: Path | None = typer.Option(None, help="File to write, .md, .csv or .tex; else the terminal."),
     json: bool = JSON,
@@ -25,16 +25,20 @@ def table(
     import json as json_format
 
     from unihssl.cli.grid import show
+    from unihssl.errors import UserError
     from unihssl.experiments.details import detail_rows
     from unihssl.experiments.report import SUFFIXES, as_text
     from unihssl.experiments.results import read_all
     from unihssl.files import write_text
 
+    if out and (out.suffix not in SUFFIXES or format not in ("", SUFFIXES[out.suffix])):
+        known = ", ".join(f"{suffix} ({form})" for suffix, form in SUFFIXES.items())
+        raise UserError(f"--out {out}: its ending does not fit; tables are written as {known}, and --json prints JSON")
     records = read_all(runs)
     if json:
         typer.echo(json_format.dumps(detail_rows(records)))
         return
-    form = format or (SUFFIXES.get(out.suffix, "markdown") if out else "")
+    form = format or (SUFFIXES[out.suffix] if out else "")
     if not form:
         show(records)
     elif out:

@@ -5,10 +5,12 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
+from unihssl.experiments.paper import AVERAGE
 from unihssl.experiments.results import LAST, PARTS, Record
 from unihssl.experiments.statistics import Summary, p_value, summarise
-from unihssl.experiments.tables import Cell, Table, place, reference, values
+from unihssl.experiments.tables import BY_CLASS, Cell, Columns, Table, by_pair, groups, paper_figure, place, reference
 
 # Column -> metric and part. Those without a deviation are shown as means alone.
 WITH_DEVIATION = {
@@ -32,8 +34,6 @@ LEGEND = (
 )
 CSV_COLUMNS = ("dataset", "experiment", "row", "pair", "part", "metric", "seeds", "mean", "std", "values")
 COMPARED_COLUMNS = ("paper", "difference", "p")
-
-Group = tuple[str, str, str]
 
 
 def detail_tables(records: Sequence[Record]) -> list[Table]:
@@ -73,32 +73,38 @@ def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def long_csv(records: Sequence[Record]) -> str:
-    """One line for each number there is: a row, pair, test part and metric over its seeds, in percent."""
+    """One line for each number there is: a row, pair, test part and metric over its seeds, in percent.
+
+    The pair `Avg` is the average over pairs, as the tables have it.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*CSV_COLUMNS, *COMPARED_COLUMNS])
-    for group, mine in _groups(records):
+    for mine in groups(records):
         variants = {r.label: r.variant for r in mine}
         for metric, part in _measured(mine):
-            by_row = values(mine, metric, part)
-            for label in sorted(by_row, key=place):
-                found = summarise(by_row[label])
-                assert found is not None
-                other = reference(label, variants)
-                p = p_value(by_row[label], by_row.get(other, {})) if other else None
-                printed = _printed(group, variants[label], metric, part)
-                gap = None if printed is None else found.mean - printed
-                numbers = [_text(x) for x in (found.mean, found.std)]
-                each = " ".join(f"{seed}:{value:.3f}" for seed, value in sorted(by_row[label].items()))
-                compared = [_text(printed), _text(gap), "" if p is None else f"{p:.4g}"]
-                dataset, experiment, pair = group
-                writer.writerow(
-                    [dataset, experiment, label, pair, part, metric, found.seeds, *numbers, each, *compared]
-                )
+            columns = by_pair(mine, metric, part)
+            for pair, by_row in columns.items():
+                for label in sorted(by_row, key=place):
+                    other = reference(label, variants)
+                    p = p_value(by_row[label], by_row.get(other, {})) if other else None
+                    printed = _printed(mine[0], columns, pair, variants[label], metric) if part == "pooled" else None
+                    row = [mine[0].dataset, mine[0].experiment, label, pair, part, metric]
+                    writer.writerow([*row, *_numbers(by_row[label], printed, p)])
     return text.getvalue()
 
 
-def _groups(records: Sequence[Record]) -> Iterator[tuple[Group, list[Record]]]:
+def _numbers(values: dict[int, float], printed: float | None, p: float | None) -> list[str]:
+    """From the number of seeds on to the last column."""
+    found = summarise(values)
+    assert found is not None
+    each = " ".join(f"{seed}:{value:.3f}" for seed, value in sorted(values.items()))
+    gap = None if printed is None else found.mean - printed
+    numbers = [_text(found.mean), _text(found.std), each, _text(printed), _text(gap)]
+    return [str(found.seeds), *numbers, "" if p is None else f"{p:.4g}"]
+
+
+def _groups(records: Sequence[Record]) -> Iterator[tuple[tuple[str, str, str], list[Record]]]:
     for group in dict.fromkeys((r.dataset, r.experiment, r.pair) for r in records):
         yield group, [r for r in records if (r.dataset, r.experiment, r.pair) == group]
 
@@ -110,15 +116,14 @@ def _measured(records: Sequence[Record]) -> list[tuple[str, str]]:
     return [(metric, part) for metric in each for part in PARTS] + [(metric, "") for metric in whole]
 
 
-def _printed(group: Group, variant: str, metric: str, part: str) -> float | None:
-    dataset, experiment, pair = group
-    printed = paper.table(dataset, experiment)
-    if printed is None or part != "pooled":
-        return None
-    name, _, of_class = metric.partition("/")
-    if name == "class_accuracy":
-        return printed.mean(variant, of_class)
-    return printed.mean(variant, pair) if metric == "accuracy" else None
+def _printed(record: Record, columns: Columns, pair: str, variant: str, metric: str) -> float | None:
+    """The paper's figure; of VisDA it has classes and their mean, of others accuracies of pairs and their average."""
+    printed = paper.table(record.dataset, record.experiment)
+    if record.dataset in BY_CLASS:
+        name, _, of_class = metric.partition("/")
+        column = {"class_accuracy": of_class, "class_mean_accuracy": AVERAGE}.get(name, "")
+        return printed.mean(variant, column) if printed and pair in DATASETS[record.dataset].pairs else None
+    return paper_figure(printed, columns, variant, pair) if metric == "accuracy" else None
 
 
 def _summary(records: Sequence[Record], metric: str, part: str) -> Summary | None:

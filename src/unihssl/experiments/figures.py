@@ -2,20 +2,21 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
-from unihssl.config import Settings, knob_fields
 from unihssl.experiments.grids import METHOD, SENSITIVITY
+from unihssl.experiments.paper import AVERAGE
 from unihssl.experiments.plots import learning_curves, sensitivity_curve
 from unihssl.experiments.results import Record
-from unihssl.methods import get
+from unihssl.experiments.tables import by_pair, groups
+
+PAPER_VALUES = {"lambda_pa": 0.01, "lambda_pl": 1.0, "lambda_mixup": 1.0, "beta": 0.8}
 
 
 def draw_figures(records: Sequence[Record], out: Path) -> list[Path]:
     """A curve for every knob that was varied; for other experiments how Uni-HSSL learnt on each pair."""
     if records and records[0].experiment == SENSITIVITY:
-        return [path for knob in _knobs(records) for path in _draw_knob(records, knob, out)]
+        return [path for of_knob in groups(records) for path in _draw_knob(of_knob, out)]
     mine = [r for r in records if r.variant == METHOD]
     pairs = dict.fromkeys(r.pair for r in mine)
     return [
@@ -27,27 +28,29 @@ def draw_figures(records: Sequence[Record], out: Path) -> list[Path]:
     ]
 
 
-def knob_points(records: Sequence[Record], knob: str) -> dict[Any, list[float]]:
-    """For each value the pooled accuracy (0..1) of each seed, the mean over all pairs."""
-    points: dict[Any, list[float]] = {}
-    mine = [r for r in records if r.variant.startswith(f"{knob}=")]
-    for value in dict.fromkeys(r.settings[knob] for r in mine):
-        of_value = [r for r in mine if r.settings[knob] == value]
-        for seed in sorted({r.seed for r in of_value}):
-            found = [v for r in of_value if r.seed == seed and (v := r.value("accuracy")) is not None]
-            if found:
-                points.setdefault(value, []).append(fmean(found) / 100)
-    return points
+def knob_points(records: Sequence[Record]) -> dict[Any, list[float]]:
+    """For each value of a group's knob the pooled accuracy (0..1) of each seed, the mean over all pairs.
+
+    A value has no point where no seed has all pairs, nor where its runs were set differently otherwise.
+    """
+    columns = by_pair(records, "accuracy")
+    averages = columns[AVERAGE] if AVERAGE in columns else next(iter(columns.values()))
+    labels: dict[Any, dict[str, None]] = {}
+    for r in records:
+        labels.setdefault(r.settings[r.knob], {})[r.label] = None
+    points = {value: averages.get(next(iter(rows)), {}) for value, rows in labels.items() if len(rows) == 1}
+    return {value: [found / 100 for found in by_seed.values()] for value, by_seed in points.items() if by_seed}
 
 
-def _draw_knob(records: Sequence[Record], knob: str, out: Path) -> tuple[Path, ...]:
-    method = str(records[0].settings.get("method", METHOD))
-    default = knob_fields(Settings, get(method).Params)[knob][0].default
-    pairs = sorted({r.pair for r in records})
+def _draw_knob(records: Sequence[Record], out: Path) -> tuple[Path, ...]:
+    points = knob_points(records)
+    if not points:
+        return ()
+    knob, method = records[0].knob, records[0].method
+    pairs = list(dict.fromkeys(r.pair for r in records))
     title = f"{records[0].dataset}, {pairs[0] if len(pairs) == 1 else f'mean of {len(pairs)} pairs'}"
-    points = knob_points(records, knob)
-    return sensitivity_curve(points, out / f"sensitivity-{knob}", knob=knob, default=default, title=title)
-
-
-def _knobs(records: Sequence[Record]) -> list[str]:
-    return list(dict.fromkeys(r.variant.partition("=")[0] for r in records))
+    if method == METHOD:
+        stem, paper_value = f"sensitivity-{knob}", PAPER_VALUES.get(knob)
+    else:
+        stem, paper_value, title = f"sensitivity-{method}-{knob}", None, f"{method}: {title}"
+    return sensitivity_curve(points, out / stem, knob=knob, paper_value=paper_value, title=title)

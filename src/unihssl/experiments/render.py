@@ -7,6 +7,7 @@ from unihssl.experiments.tables import Cell, Table
 
 if TYPE_CHECKING:
     from rich.console import Group
+    from rich.table import Table as Grid
 
 LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
 LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "<": r"$<$", ">": r"$>$"}
@@ -18,31 +19,55 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """Needs the packages booktabs and graphicx."""
+    """Needs the packages booktabs and adjustbox."""
     return "\n".join(map(_latex, tables))
 
 
-def terminal(table: Table) -> "Group":
-    """Columns without a number are left out, and long words broken rather than cut: a terminal may be narrow."""
-    from rich.box import SIMPLE_HEAD
+def terminal(table: Table, width: int) -> "Group":
+    """Columns that do not fit beside one another go into blocks below, each with the rows' names; nothing is cut.
+
+    Columns without a number are left out.
+    """
     from rich.console import Group
+    from rich.text import Text
+
+    kept = [i for i in range(len(table.columns) - 1) if any(_plain(cells[i]) != NOTHING for _, cells in table.rows)]
+    grids = [_grid(table, block, width) for block in _blocks(table, kept, width)]
+    return Group(Text(table.title, "italic"), *grids, *map(Text, _below(table)), Text())
+
+
+def _grid(table: Table, block: Sequence[int], width: int) -> "Grid":
+    from rich.box import SIMPLE_HEAD
     from rich.table import Column
     from rich.table import Table as Grid
     from rich.text import Text
 
-    kept = [i for i in range(len(table.columns) - 1) if any(_plain(cells[i]) != NOTHING for _, cells in table.rows)]
-    columns = [Column(table.columns[i + 1], overflow="fold", min_width=5) for i in kept]
-    grid = Grid(
-        Column(table.columns[0], no_wrap=True),
-        *columns,
-        title=table.title,
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
+    names = Column(table.columns[0], overflow="fold", min_width=_names_width(table, width))
+    columns = [Column(table.columns[i + 1], overflow="fold") for i in block]
+    grid = Grid(names, *columns, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for label, cells in table.rows:
-        grid.add_row(Text(label), *(Text(_plain(cells[i]), _style(cells[i])) for i in kept))
-    return Group(grid, *map(Text, _below(table)))
+        grid.add_row(Text(label), *(Text(_plain(cells[i]), _style(cells[i])) for i in block))
+    return grid
+
+
+def _blocks(table: Table, kept: Sequence[int], width: int) -> list[list[int]]:
+    """As many columns in each as the width has room for; one at least."""
+    beside = 2  # a column's padding and what divides it from the next
+    blocks: list[list[int]] = [[]]
+    start = used = _names_width(table, width) + 2 * beside
+    for i in kept:
+        needed = max(len(table.columns[i + 1]), *(len(_plain(cells[i])) for _, cells in table.rows)) + beside
+        if blocks[-1] and used + needed > width:
+            blocks.append([])
+            used = start
+        blocks[-1].append(i)
+        used += needed
+    return blocks
+
+
+def _names_width(table: Table, width: int) -> int:
+    """Of the first column; names longer than half of the width are broken."""
+    return min(max((len(label) for label, _ in table.rows), default=0), width // 2)
 
 
 def _style(cell: Cell | str) -> str:
@@ -76,9 +101,9 @@ def _latex(table: Table) -> str:
     return (
         "\\begin{table}[t]\n\\centering\n"
         f"\\caption{{{_tex(table.title)}}}\n"
-        "\\resizebox{\\textwidth}{!}{%\n"
+        "\\begin{adjustbox}{max width=\\textwidth}\n"
         f"\\begin{{tabular}}{{l{'c' * (len(table.columns) - 1)}}}\n"
-        f"\\toprule\n{head}\n\\midrule\n" + "\n".join(body) + "\n\\bottomrule\n\\end{tabular}}\n"
+        f"\\toprule\n{head}\n\\midrule\n" + "\n".join(body) + "\n\\bottomrule\n\\end{tabular}\n\\end{adjustbox}\n"
         f"{below}\\end{{table}}\n"
     )
 
@@ -93,7 +118,7 @@ def _latex_cell(cell: Cell | str) -> str:
 
 
 def _tex(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in text)
+    return "".join(LATEX.get(sign, sign) for sign in text).replace("--", "-{}-")  # else a dash
 
 
 def _plain(cell: Cell | str) -> str:
@@ -112,8 +137,9 @@ def _compared(cell: Cell, mark: str) -> str:
     if cell.paper is None:
         return ""
     note = mark.format(cell.note) if cell.note else ""
-    gap = f", {round(round(cell.summary.mean, 1) - cell.paper, 1) + 0.0:+.1f}" if cell.summary else ""  # never -0.0
-    return f" ({cell.paper:.1f}{note}{gap})"
+    digits = 1 if cell.paper == round(cell.paper, 1) else 2  # as the paper prints it
+    gap = round(round(cell.summary.mean, 1) - cell.paper, digits) + 0.0 if cell.summary else None  # never -0.0
+    return f" ({cell.paper:.{digits}f}{note}" + (")" if gap is None else f", {gap:+.{digits}f})")
 
 
 def _below(table: Table) -> list[str]:

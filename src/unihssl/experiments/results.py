@@ -1,10 +1,13 @@
-"""Finished runs read back from their folders: config.yaml, result.json, metrics.jsonl, and run.json if any."""
+"""Finished runs read back from their folders: config.yaml, result.json, metrics.jsonl; run.json, environment.json."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from unihssl import methods
+from unihssl.config import Settings, knob_fields
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
 from unihssl.experiments.grid import NOTE
@@ -14,7 +17,8 @@ from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_
 
 PARTS = ("pooled", "labeled", "unlabeled")
 LAST = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # ours -> the log's
-EXPERIMENTS = ("benchmark", "ablation", "sensitivity")
+EXPERIMENTS = BENCHMARK, ABLATION, SENSITIVITY = "benchmark", "ablation", "sensitivity"
+ENVIRONMENT = "environment.json"
 _NO_SETTING = FREE_TO_CHANGE | {"seed"}
 
 
@@ -32,6 +36,20 @@ class Record:
     last: dict[str, float] = field(default_factory=dict)  # of the log, at the end of training
     label: str = ""  # the variant, told apart from another of the same name
     folder: Path = Path()
+    environment: dict[str, Any] = field(default_factory=dict)  # empty: not noted
+
+    @property
+    def method(self) -> str:
+        return str(self.settings.get("method", Settings.method))
+
+    @property
+    def knob(self) -> str:
+        """What a run of a sensitivity study varies: its variant is `knob=value`."""
+        return self.variant.partition("=")[0]
+
+    def setting(self, knob: str) -> Any:
+        """As the run has it; a run older than the knob had what is now its default. None where nothing is known."""
+        return self.settings.get(knob, _defaults(self.method).get(knob))
 
     def value(self, metric: str, part: str = "pooled") -> float | None:
         """In percent; a class is asked for as `class_accuracy/bus`. None where it was not measured."""
@@ -46,15 +64,22 @@ class Record:
         return None if found is None else 100 * float(found)
 
 
-def read_records(folders: Iterable[Path]) -> list[Record]:
-    """Every role of every finished run in these folders, or in folders of them; those under way are passed over."""
-    found = {path.parent for folder in folders for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file()}
-    records = told_apart(sorted((record for folder in found for record in _read(folder)), key=_order))
-    seen: dict[tuple[object, ...], Path] = {}
-    for r in records:
-        first = seen.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), r.folder)
-        if first != r.folder:
-            raise UserError(f"{first} and {r.folder}: the same run twice; move one of them away")
+def read_records(folders: Iterable[Path], preferred: Set[Path] = frozenset()) -> list[Record]:
+    """Every role of every finished run in these folders, or in folders of them; those under way are passed over.
+
+    A run must not be there twice, such as from two versions of this package, unless one of the two is `preferred`.
+    """
+    there = (path.parent for folder in folders for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file())
+    found = {folder.resolve(): folder for folder in there}
+    twins: dict[tuple[object, ...], list[Record]] = {}
+    for r in told_apart(sorted((record for folder in found.values() for record in _read(folder)), key=_order)):
+        twins.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), []).append(r)
+    records = []
+    for same in twins.values():
+        chosen = [r for r in same if r.folder in preferred] or same
+        if len(chosen) > 1:
+            raise UserError(f"{chosen[0].folder} and {chosen[1].folder}: the same run twice; move one of them away")
+        records += chosen
     return records
 
 
@@ -67,12 +92,14 @@ def _order(record: Record) -> tuple[Any, ...]:
     return (record.dataset, rank, record.experiment, pair, record.pair, record.variant, record.seed, record.folder)
 
 
-def read_all(folder: Path) -> list[Record]:
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such folder")
-    records = read_records([folder])
+def read_all(folders: Sequence[Path]) -> list[Record]:
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder")
+    records = read_records(folders)
     if not records:
-        raise UserError(f"{folder}: no finished run in it (a folder with {CONFIG} and {RESULT})")
+        named = ", ".join(map(str, folders))
+        raise UserError(f"{named}: no finished run in it (a folder with {CONFIG} and {RESULT})")
     return records
 
 
@@ -91,8 +118,12 @@ def _read(folder: Path) -> list[Record]:
     else:
         dataset, pair = _by_sources(settings)
         roles = []
-    roles = roles or [("benchmark", method)]
-    return [Record(dataset, pair, *role, seed, result, settings, last, folder=folder) for role in roles]
+    roles = roles or [(BENCHMARK, method)]
+    environment = read_json(folder / ENVIRONMENT) if (folder / ENVIRONMENT).exists() else {}
+    return [
+        Record(dataset, pair, *role, seed, result, settings, last, folder=folder, environment=environment)
+        for role in roles
+    ]
 
 
 def _by_sources(settings: dict[str, Any]) -> tuple[str, str]:
@@ -106,14 +137,23 @@ def _by_sources(settings: dict[str, Any]) -> tuple[str, str]:
 
 def told_apart(records: Sequence[Record]) -> list[Record]:
     """Runs of one row that were set differently, but for the seed, become rows that say what differs."""
-    rows: dict[tuple[str, str, str], list[Record]] = {}
+    rows: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
-        rows.setdefault((record.dataset, record.experiment, record.variant), []).append(record)
+        rows.setdefault((record.dataset, record.experiment, record.variant, record.method), []).append(record)
     labels = {}
     for members in rows.values():
-        shared = set.intersection(*(set(m.settings) for m in members)) - _NO_SETTING
-        differing = sorted(k for k in shared if len({str(m.settings[k]) for m in members}) > 1)
+        knobs = sorted({knob for member in members for knob in member.settings} - _NO_SETTING)
+        differing = [knob for knob in knobs if len({str(m.setting(knob)) for m in members} - {"None"}) > 1]
         for member in members:
-            said = ", ".join(f"{k}={member.settings[k]}" for k in differing)
-            labels[id(member)] = f"{member.variant} [{said}]" if said else member.variant
+            other = member.experiment == SENSITIVITY and member.method != Settings.method
+            said = [member.method] if other else []  # its variant names a knob alone
+            said += [f"{knob}={member.setting(knob)}" for knob in differing if member.setting(knob) is not None]
+            labels[id(member)] = f"{member.variant} [{', '.join(said)}]" if said else member.variant
     return [replace(record, label=labels[id(record)]) for record in records]
+
+
+@cache
+def _defaults(method: str) -> dict[str, Any]:
+    """Of every knob a run of this method has; of the general ones for a method that is not installed."""
+    known = methods.available().get(method)
+    return {name: spec.default for name, (spec, _) in knob_fields(Settings, *([known.Params] if known else [])).items()}

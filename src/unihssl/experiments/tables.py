@@ -2,17 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
 from unihssl.experiments.grids import METHOD, SENSITIVITY, VARIANTS
 from unihssl.experiments.paper import AVERAGE, ORDER, PaperTable
+from unihssl.experiments.remarks import cautions, provenance
 from unihssl.experiments.results import Record
 from unihssl.experiments.statistics import LEVEL, TEST, BySeed, Summary, p_value, summarise
 
 BY_CLASS = ("visda-2017",)  # the paper's columns are classes there
 MORE_METRICS = {"isic-2019": {"macro_f1": "macro F1", "class_mean_accuracy": "balanced accuracy"}}
+
+Rows = dict[str, dict[int, float]]  # label -> seed -> value
+Columns = dict[str, Rows]
 
 
 @dataclass(frozen=True)
@@ -38,49 +43,69 @@ class Table:
 def main_tables(records: Sequence[Record]) -> list[Table]:
     """For each data set and experiment: pooled accuracy, and what else is usual there."""
     tables = []
-    for dataset, experiment in dict.fromkeys((r.dataset, r.experiment) for r in records):
-        mine = [r for r in records if (r.dataset, r.experiment) == (dataset, experiment)]
-        name = f"{dataset or 'own data'}, {experiment}"
-        if experiment == SENSITIVITY:
-            for knob in dict.fromkeys(r.variant.partition("=")[0] for r in mine):
-                some = [r for r in mine if r.variant.partition("=")[0] == knob]
-                tables.append(_by_pair(f"{name} of {knob}", some, "accuracy", None))
-        elif dataset in BY_CLASS:
+    for mine in groups(records):
+        first = mine[0]
+        name = f"{first.dataset or 'own data'}, {first.experiment}"
+        if first.experiment == SENSITIVITY:
+            of = "" if first.method == METHOD else f", method {first.method}"
+            tables.append(_by_pair(f"{name} of {first.knob}{of}", mine, "accuracy", None))
+        elif first.dataset in BY_CLASS:
             for pair in dict.fromkeys(r.pair for r in mine):
                 tables.append(_by_class(f"{name}, {pair}", [r for r in mine if r.pair == pair]))
         else:
-            tables.append(_by_pair(name, mine, "accuracy", paper.table(dataset, experiment)))
-            for metric, title in MORE_METRICS.get(dataset, {}).items():
+            tables.append(_by_pair(name, mine, "accuracy", paper.table(first.dataset, first.experiment)))
+            for metric, title in MORE_METRICS.get(first.dataset, {}).items():
                 tables.append(_by_pair(f"{name}: {title}", mine, metric, None))
     return tables
 
 
-def _by_pair(title: str, records: Sequence[Record], metric: str, printed: PaperTable | None) -> Table:
-    usual = list(printed.columns) if printed else []
-    if not usual and records[0].dataset in DATASETS:
-        usual = list(DATASETS[records[0].dataset].all_pairs)
-    pairs = list(dict.fromkeys(r.pair for r in records))
-    pairs.sort(key=lambda pair: usual.index(pair) if pair in usual else len(usual))
-    what = "accuracy on both test parts pooled" if metric == "accuracy" else "both test parts pooled"
-    cells = {pair: values([r for r in records if r.pair == pair], metric) for pair in pairs}
+def groups(records: Sequence[Record]) -> list[list[Record]]:
+    """Records whose rows stand together: of one data set and experiment, in a sensitivity study of one knob too."""
+    found: dict[tuple[str, ...], list[Record]] = {}
+    for r in records:
+        varied = (r.knob, r.method) if r.experiment == SENSITIVITY else ()
+        found.setdefault((r.dataset, r.experiment, *varied), []).append(r)
+    return list(found.values())
+
+
+def by_pair(records: Sequence[Record], metric: str, part: str = "pooled") -> Columns:
+    """Of a group: its pairs in their usual order, and the average over them if there are several."""
+    dataset = records[0].dataset
+    printed = paper.table(dataset, records[0].experiment)
+    usual = list(printed.columns if printed else DATASETS[dataset].all_pairs if dataset in DATASETS else ())
+    pairs: dict[str, list[Record]] = {}
+    for r in records:
+        pairs.setdefault(r.pair, []).append(r)
+    order = sorted(pairs, key=lambda pair: usual.index(pair) if pair in usual else len(usual))
+    columns = {pair: values(pairs[pair], metric, part) for pair in order}
     if len(pairs) > 1:
-        cells[AVERAGE] = _average([cells[pair] for pair in pairs])
-    comparable = printed is not None and set(pairs) == set(printed.columns) - {AVERAGE}
-    return _table(f"{title}: {what}, %", records, cells, printed, comparable)
+        columns[AVERAGE] = _average(list(columns.values()))
+    return columns
+
+
+def paper_figure(printed: PaperTable | None, columns: Columns, variant: str, column: str) -> float | None:
+    """None for an average over other columns than ours."""
+    if printed is None or (column == AVERAGE and set(columns) != set(printed.columns)):
+        return None
+    return printed.mean(variant, column)
+
+
+def _by_pair(title: str, records: Sequence[Record], metric: str, printed: PaperTable | None) -> Table:
+    what = "accuracy on both test parts pooled" if metric == "accuracy" else "both test parts pooled"
+    return _table(f"{title}: {what}, %", records, by_pair(records, metric), printed)
 
 
 def _by_class(title: str, records: Sequence[Record]) -> Table:
     classes = DATASETS[records[0].dataset].classes
-    printed = paper.table(records[0].dataset, records[0].experiment)
-    cells = {name: values(records, f"class_accuracy/{name}") for name in classes}
-    cells[AVERAGE] = values(records, "class_mean_accuracy")
+    columns = {name: values(records, f"class_accuracy/{name}") for name in classes}
+    columns[AVERAGE] = values(records, "class_mean_accuracy")
     same = records[0].pair in DATASETS[records[0].dataset].pairs
-    return _table(f"{title}: accuracy by class, both test parts pooled, %", records, cells, printed if same else None)
+    printed = paper.table(records[0].dataset, records[0].experiment) if same else None
+    return _table(f"{title}: accuracy by class, both test parts pooled, %", records, columns, printed)
 
 
-def values(records: Sequence[Record], metric: str, part: str = "pooled") -> dict[str, dict[int, float]]:
-    """Row -> seed -> value."""
-    rows: dict[str, dict[int, float]] = {}
+def values(records: Sequence[Record], metric: str, part: str = "pooled") -> Rows:
+    rows: Rows = {}
     for record in records:
         value = record.value(metric, part)
         if value is not None:
@@ -88,23 +113,17 @@ def values(records: Sequence[Record], metric: str, part: str = "pooled") -> dict
     return rows
 
 
-def _average(columns: Sequence[dict[str, dict[int, float]]]) -> dict[str, dict[int, float]]:
-    """Over the pairs, for each seed that has them all."""
-    averages: dict[str, dict[int, float]] = {}
+def _average(columns: Sequence[Rows]) -> Rows:
+    """Over the pairs, for each seed that has them all; a row without such a seed has none."""
+    averages: Rows = {}
     for row in columns[0]:
-        seeds = set.intersection(*(set(column.get(row, {})) for column in columns))
-        averages[row] = {s: sum(column[row][s] for column in columns) / len(columns) for s in sorted(seeds)}
+        seeds = sorted(set.intersection(*(set(column.get(row, {})) for column in columns)))
+        if seeds:
+            averages[row] = {seed: fmean(column[row][seed] for column in columns) for seed in seeds}
     return averages
 
 
-def _table(
-    title: str,
-    records: Sequence[Record],
-    columns: dict[str, dict[str, dict[int, float]]],
-    printed: PaperTable | None,
-    comparable: bool = True,
-) -> Table:
-    """`comparable`: whether our average is over the same columns as the paper's."""
+def _table(title: str, records: Sequence[Record], columns: Columns, printed: PaperTable | None) -> Table:
     variants = {r.label: r.variant for r in records}
     order = sorted(variants, key=place)
     footnotes: dict[str, int] = {}
@@ -115,7 +134,7 @@ def _table(
             mine = by_row.get(label, {})
             best = max((_shown(v) for v in by_row.values() if v), default=None)
             p = p_value(mine, by_row.get(other, {})) if other else None
-            figure = printed.mean(variants[label], column) if printed and (column != AVERAGE or comparable) else None
+            figure = paper_figure(printed, columns, variants[label], column)
             note = printed.notes.get((variants[label], column)) if printed and figure is not None else None
             number = footnotes.setdefault(note, len(footnotes) + 1) if note else 0
             differs = p is not None and p < LEVEL
@@ -123,12 +142,12 @@ def _table(
             line.append(Cell(summarise(mine), figure, number, is_best, differs))
             marked, compared = marked or differs, compared or figure is not None
         rows.append((label, tuple(line)))
-    remarks = list(_cautions(records))
+    remarks = cautions(records)
     if compared and printed:
         remarks += [f"in brackets: the paper's figure (Table {printed.number}) and ours minus it", *printed.remarks]
     if marked:
         remarks.append(f"* differs from {METHOD} ({TEST})")
-    return Table(title, ("", *columns), tuple(rows), tuple(footnotes), tuple(remarks))
+    return Table(title, ("", *columns), tuple(rows), tuple(footnotes), (*remarks, *provenance(records)))
 
 
 def _shown(values: BySeed) -> float:
@@ -159,12 +178,3 @@ def reference(label: str, variants: dict[str, str]) -> str | None:
     same = [name for name in there if name.removeprefix(METHOD) == label.removeprefix(variants[label])]
     chosen = same or (there if len(there) == 1 else [])
     return chosen[0] if chosen and chosen[0] != label else None
-
-
-def _cautions(records: Sequence[Record]) -> list[str]:
-    dataset = DATASETS.get(records[0].dataset)
-    if dataset is None or not dataset.caution:
-        return []
-    groups = {str(r.settings.get("group_by", "")) for r in records}
-    said = [dataset.caution] if "" in groups else []
-    return said + [f"split by {name}, where the paper splits by image" for name in sorted(groups - {""})]

@@ -75,6 +75,8 @@ def embed(features: np.ndarray, seed: int) -> np.ndarray:
     features = np.ascontiguousarray(features, dtype=np.float32)
     if not np.isfinite(features).all():
         raise UserError("the features hold values that are not finite; has this training gone astray?")
+    if np.ptp(features, axis=0).max() <= 1e-6 * np.abs(features).max():  # scikit-learn divides by their deviation
+        raise UserError("all features are the same: the network has collapsed, and there is no map to draw")
     with threadpool_limits(1):
         if min(features.shape) > 50:
             features = PCA(50, random_state=seed).fit_transform(features)

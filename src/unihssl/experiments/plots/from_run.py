@@ -11,11 +11,13 @@ from unihssl.api import resolve, settings_of
 from unihssl.data.draws import seed_for
 from unihssl.data.store import Store
 from unihssl.errors import UserError
+from unihssl.evaluation.metrics import PARTS
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import known_samples
+from unihssl.files import read_json
 from unihssl.models.backbones import EncoderFactory
 from unihssl.models.classifier import Classifier
-from unihssl.training.run_directory import read_config
+from unihssl.training.run_directory import RESULT, read_config
 from unihssl.training.setup import pick_device
 
 BATCH = 256
@@ -43,10 +45,12 @@ class Features(NamedTuple):
 def run_guesses(
     run: str | Path, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False, device: str = "auto"
 ) -> Guesses:
-    """Predictions on the run's held-out images, or on all labeled images of the sources given.
+    """Predictions on all labeled images of the sources given; with `held_out`, on those the run did not train on.
 
-    A run on arrays keeps none of them: give them again, with `held_out` to take only what it did not train on.
+    Without sources, those on the run's held-out images: as it noted them in result.json, or else made again.
     """
+    if labeled is None and unlabeled is None and (noted := _noted_guesses(Path(run))):
+        return noted
     model = load_model(run, pick_device(device))
     samples = known_samples(Path(run), model, settings_of(Path(run)), labeled, unlabeled, held_out=held_out)
     parts = {}
@@ -57,6 +61,22 @@ def run_guesses(
     if not parts:
         raise UserError(f"{run}: no class of any test image is known; give some with --labeled or --unlabeled")
     return Guesses(parts, [str(c) for c in model.classes_], model.method)
+
+
+def _noted_guesses(run: Path) -> Guesses | None:
+    """From the confusions in a run's result, which need neither model nor data. Runs of older versions lack them."""
+    result = read_json(run / RESULT) if (run / RESULT).exists() else {}
+    tables = {role: table for role in PARTS if (table := result.get(role, {}).get("confusion"))}
+    if not tables:
+        return None
+    told = (name for table in tables.values() for row in table.values() for name in row)
+    names = list(dict.fromkeys([*(name for table in tables.values() for name in table), *told]))
+    parts = {}
+    for role, table in tables.items():
+        cells = [(names.index(true), names.index(other), n) for true, row in table.items() for other, n in row.items()]
+        truth, guess, counts = np.array(cells).T
+        parts[role] = np.repeat(truth, counts), np.repeat(guess, counts)
+    return Guesses(parts, names, str(read_config(run)["method"]))
 
 
 def run_features(
@@ -74,11 +94,6 @@ def run_features(
     domain = np.repeat([0, 1], [len(part.rows) for part in parts])
     label = np.concatenate([part.labels for part in parts])
     return Features(before, after, domain, label, [str(c) for c in model.classes_], model.method)
-
-
-def model_features(model: Model, store: Store, rows: np.ndarray) -> np.ndarray:
-    """What the model's classifier sees of rows of a decoded store (N, D)."""
-    return _features(classifier_of(model), model, store, rows)
 
 
 def classifier_of(model: Model) -> Classifier:

@@ -32,7 +32,7 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path) -> tuple[Pa
         _draw_losses(axes[0], groups)
         for axis, name in zip(axes[1:], shares, strict=True):
             for colour, runs in zip(_cycle(), groups.values(), strict=False):
-                _draw(axis, curves(runs, name), COLOURS[0] if len(groups) == 1 else colour, scale=100)
+                draw_curves(axis, curves(runs, name), COLOURS[0] if len(groups) == 1 else colour, scale=100)
             percent_axis(axis, SHARES[name])
             axis.set_ylim(0, 100)
         _mark_stages(axes, groups)
@@ -56,7 +56,7 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
     else:
         lines = [(name, c, curves(runs, "loss")) for (name, runs), c in zip(groups.items(), _cycle(), strict=False)]
     for name, colour, mine in lines:
-        _draw(axis, mine, colour, name=name)
+        draw_curves(axis, mine, colour, name=name)
     values = np.concatenate([curve.mean for _, _, mine in lines for curve in mine])
     positive = values[values > 0]
     wide = len(positive) and positive.max() > 20 * positive.min() and (values >= 0).all()
@@ -70,10 +70,13 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
         axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, columnspacing=1.2, handlelength=1.4)
 
 
-def _draw(axis: "Axes", stages: Iterable[Curve], colour: Any, *, scale: float = 1, name: str | None = None) -> None:
+def draw_curves(
+    axis: "Axes", stages: Iterable[Curve], colour: Any, *, scale: float = 1, name: str | None = None
+) -> None:
     for number, curve in enumerate(stages):
         mean, std = scale * curve.mean, scale * curve.std
-        axis.plot(curve.steps, mean, color=colour, label=name if number == 0 else None)
+        marker = "o" if len(mean) == 1 else ""  # a line through one point cannot be seen
+        axis.plot(curve.steps, mean, marker=marker, markersize=3, color=colour, label=None if number else name)
         if std.any():
             axis.fill_between(curve.steps, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
 

@@ -20,13 +20,13 @@ def sensitivity_curve(
     out: str | Path,
     *,
     knob: str,
-    default: Any = None,
+    paper_value: float | None = None,
     baseline: Sequence[float] = (),
     title: str = "",
 ) -> tuple[Path, Path]:
     """Mean ± standard deviation over seeds of the pooled accuracy, at each value of a knob.
 
-    `points` maps a value to the accuracies (0..1) of its seeds; `default` is the paper's value, and `baseline`
+    `points` maps a value to the accuracies (0..1) of its seeds; `paper_value` is the paper's value, and `baseline`
     holds the accuracies of Supervised, drawn as a line. Values that are not numbers stand side by side.
     """
     summary = {value: in_percent(accuracies) for value, accuracies in points.items() if len(accuracies)}
@@ -45,12 +45,13 @@ def sensitivity_curve(
         if len(baseline):
             level, _ = in_percent(baseline)
             axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label="Supervised")
-        if default in axis_of.position:
-            place = axis_of.position[default]
+        said = f"the paper's value, {_short(paper_value)}"
+        if paper_value in axis_of.position:
+            place = axis_of.position[paper_value]
             ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": COLOURS[2], "markersize": 9}
-            axis.plot(place, summary[default][0], "o", label=f"the paper's value, {_short(default)}", **ring)
-        elif isinstance(default, int | float) and axis_of.scale != "names":
-            axis.axvline(default, color=COLOURS[2], linestyle=":", label=f"the paper's value, {_short(default)}")
+            axis.plot(place, summary[paper_value][0], "o", label=said, **ring)
+        elif paper_value is not None:
+            axis.axvline(paper_value, color=COLOURS[2], linestyle=":", label=said)
         _scale(axis, axis_of, knob)
         percent_axis(axis, "pooled accuracy")
         axis.set_title(title)
