@@ -8,7 +8,7 @@ from typing import Any
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
 from unihssl.experiments.paper import AVERAGE
-from unihssl.experiments.results import LAST, PARTS, Record
+from unihssl.experiments.results import LAST, PARTS, TRAINING, WHOLE, Record
 from unihssl.experiments.statistics import Summary, p_value, summarise
 from unihssl.experiments.tables import BY_CLASS, Cell, Columns, Table, by_pair, groups, paper_figure, place, reference
 
@@ -25,12 +25,13 @@ MEANS = {
     "oracle": ("oracle_routing_accuracy", ""),
     "mask": ("mask_rate", ""),
     "pseudo": ("pseudo_accuracy", ""),
+    "train": (TRAINING, ""),
 }
 LEGEND = (
     "domain: how often the domain of a sample is told right; oracle: pooled accuracy of a routed method if that were "
     "always so",
     "mask: unlabeled samples whose pseudo-label is trusted, pseudo: pseudo-labels that are right, both at the end of "
-    "training",
+    "training; train: unlabeled training samples, some 500, that the model predicts right",
 )
 CSV_COLUMNS = ("dataset", "experiment", "row", "pair", "part", "metric", "seeds", "mean", "std", "values")
 COMPARED_COLUMNS = ("paper", "difference", "p")
@@ -112,8 +113,7 @@ def _groups(records: Sequence[Record]) -> Iterator[tuple[tuple[str, str, str], l
 def _measured(records: Sequence[Record]) -> list[tuple[str, str]]:
     classes = dict.fromkeys(c for r in records for c in r.result.get("pooled", {}).get("class_accuracy", {}))
     each = ["accuracy", "class_mean_accuracy", "macro_f1", *(f"class_accuracy/{name}" for name in classes)]
-    whole = ["domain_accuracy", "oracle_routing_accuracy", *LAST]
-    return [(metric, part) for metric in each for part in PARTS] + [(metric, "") for metric in whole]
+    return [(metric, part) for metric in each for part in PARTS] + [(m, "") for m in (*WHOLE, *LAST, TRAINING)]
 
 
 def _printed(record: Record, columns: Columns, pair: str, variant: str, metric: str) -> float | None:

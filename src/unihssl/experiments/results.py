@@ -17,6 +17,8 @@ from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_
 
 PARTS = ("pooled", "labeled", "unlabeled")
 LAST = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # ours -> the log's
+WHOLE = ("domain_accuracy", "oracle_routing_accuracy")
+TRAINING = "unlabeled_training_accuracy"
 EXPERIMENTS = BENCHMARK, ABLATION, SENSITIVITY = "benchmark", "ablation", "sensitivity"
 ENVIRONMENT = "environment.json"
 _NO_SETTING = FREE_TO_CHANGE | {"seed"}
@@ -55,8 +57,10 @@ class Record:
         """In percent; a class is asked for as `class_accuracy/bus`. None where it was not measured."""
         if metric in LAST:
             found = self.last.get(metric)
-        elif metric in ("domain_accuracy", "oracle_routing_accuracy"):
+        elif metric in WHOLE:
             found = self.result.get(metric)
+        elif metric == TRAINING:
+            found = self.result.get("unlabeled_training", {}).get("accuracy")
         else:
             name, _, of_class = metric.partition("/")
             found = self.result.get(part, {}).get(name)
