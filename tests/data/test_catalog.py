@@ -4,6 +4,7 @@ import bz2
 import os
 import shutil
 import sys
+import tarfile
 import types
 from dataclasses import replace
 
@@ -127,6 +128,13 @@ class TestOffice31:
             (own / f"webcam/images/mug/frame_{number:05d}.jpg").unlink()
         assert problems(OFFICE31, own) == ["webcam/mug: expected 27 images, found 24"]
         assert problems(OFFICE31, own, "A", "dslr") == []
+
+    def test_too_few_here_and_too_many_there(self, own):
+        (own / "webcam/images/mug/frame_00001.jpg").rename(own / "webcam/images/pen/one_more.jpg")
+        assert problems(OFFICE31, own) == [
+            "webcam/mug: expected 27 images, found 26",
+            "webcam/pen: expected 32 images, found 33",
+        ]
 
     def test_missing_class_and_extra_class(self, own):
         (own / "dslr/images/mug").rename(own / "dslr/images/mugs")
@@ -319,6 +327,12 @@ class TestIsic:
         with pytest.raises(UserError, match=r"Metadata.csv: no column lesion_id; is it the official file\?"):
             check(ISIC, small)
 
+    def test_a_cell_that_is_no_number(self, small):
+        table = small / "ISIC_2019_Training_GroundTruth.csv"
+        table.write_text(table.read_text().replace("ISIC_3,0.0", "ISIC_3,yes"))
+        with pytest.raises(UserError, match=r"GroundTruth.csv: row ISIC_3, column MEL: expected 0 or 1, found 'yes'"):
+            check(ISIC, small)
+
 
 class TestDigits:
     @staticmethod
@@ -361,7 +375,7 @@ class TestDigits:
     def test_h5(self, tmp_path, monkeypatch):
         (tmp_path / "usps.h5").write_bytes(b"")
         monkeypatch.setitem(sys.modules, "h5py", None)
-        with pytest.raises(UserError, match=r"usps.h5: reading it needs h5py.* pip install h5py"):
+        with pytest.raises(UserError, match=r"usps.h5: reading it needs h5py.* pip install 'unihssl\[hdf5\]'"):
             check(DIGITS, tmp_path)
         images, labels = self.usps()
         parts = {
@@ -403,6 +417,45 @@ class TestRealArchives:
             (tmp_path / archive.name).symlink_to(archive)
         assert problems(PACS, tmp_path, "photo", "art_painting", "cartoon") == []
         assert problems(PACS, tmp_path) == ["sketch: not found: no folder sketch, and no list file"]
+
+
+class TestAFolderInTheWay:
+    """A folder of the right name with nothing in it: to fetch the data set once more would not help."""
+
+    @pytest.fixture
+    def photos(self, tmp_path):
+        photo = replace(PACS, domains=PACS.domains[:1])
+        with tarfile.open(tmp_path / "pacs_photo.tar", "w") as archive:
+            for path in sorted(lay_out(tmp_path / "out", photo).rglob("*.jpg")):
+                archive.addfile(tarfile.TarInfo(path.relative_to(tmp_path / "out").as_posix()))
+        shutil.rmtree(tmp_path / "out")
+        return tmp_path
+
+    def test_of_an_archive(self, photos):
+        (photos / "photo").mkdir()
+        said, other = (check(PACS, photos, [PACS.domain(d)])[0] for d in ("photo", "sketch"))
+        assert said.problems == (
+            f"photo: the folder {photos}/photo is in the way of pacs_photo.tar and has nothing of PACS; "
+            "move or delete it",
+        )
+        assert said.in_the_way == photos / "photo" and other.in_the_way is None
+        (photos / "photo").rmdir()
+        assert problems(PACS, photos, "photo") == []
+        assert problems(PACS, photos, "sketch") == ["sketch: not found: no folder sketch, and no list file"]
+
+    def test_of_isic(self, tmp_path):
+        lay_out_isic(tmp_path, list(TestIsic.ROWS), ISIC.classes)
+        images = tmp_path / "ISIC_2019_Training_Input"
+        shutil.make_archive(str(images), "zip", tmp_path, images.name)
+        shutil.rmtree(images)
+        images.mkdir()
+        assert "ISIC_2019_Training_Input is in the way of ISIC_2019_Training_Input.zip" in problems(ISIC, tmp_path)[0]
+
+    def test_without_an_archive(self, tmp_path):
+        (tmp_path / "photo" / "holidays").mkdir(parents=True)
+        assert problems(PACS, tmp_path, "photo") == [
+            f"photo: not found: {tmp_path}/photo has no class folders such as dog, and no list file"
+        ]
 
 
 def test_reduced_counts_can_be_checked_too(tmp_path):
