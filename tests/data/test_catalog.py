@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from catalog_trees import SHARED, class_counts, fill, lay_out, lay_out_isic, lay_out_lists
+from catalog_trees import SHARED, fill, lay_out, lay_out_isic, lay_out_lists, lay_out_real_isic
 from unihssl.config import Settings
 from unihssl.data import catalog
 from unihssl.data.catalog import check
@@ -47,7 +47,7 @@ class TestWhatIsKnown:
         assert list(sizes.values()) == [31, 65, 12, 8, 7, 10, 10]
         for dataset in catalog.DATASETS.values():
             for domain in dataset.domains:
-                assert domain.counts is None or set(domain.counts) == set(dataset.classes)
+                assert set(domain.counts) == set(dataset.classes)
 
     def test_every_pair_of_the_paper_can_be_named(self):
         assert [len(d.pairs) for d in catalog.DATASETS.values()] == [6, 12, 1, 2, 0, 0, 0]
@@ -189,7 +189,7 @@ class TestPrepare:
         counts = dict.fromkeys(OFFICE31.classes, 2)
         return lay_out(
             tmp_path / "data",
-            replace(OFFICE31, domains=tuple(replace(d, total=62, counts=counts) for d in OFFICE31.domains)),
+            replace(OFFICE31, domains=tuple(replace(d, counts=counts) for d in OFFICE31.domains)),
         )
 
     def test_training_finds_what_was_prepared(self, small, tmp_path):
@@ -229,15 +229,17 @@ class TestOfficeHome:
         lay_out(tmp_path / "OfficeHomeDataset_10072016", HOME, rename=rename)
         assert problems(HOME, tmp_path) == []
 
-    def test_totals_and_classes(self, tmp_path):
+    def test_counts_by_class(self, tmp_path):
+        ranges = [(min(d.counts.values()), max(d.counts.values())) for d in HOME.domains]
+        assert ranges == [(15, 99), (39, 99), (38, 99), (23, 99)]  # as published
         lay_out(tmp_path, HOME)
         shutil.rmtree(tmp_path / "Art" / "Bed")
-        (tmp_path / "Real World" / "TV" / "frame_00001.jpg").unlink()
-        bed = class_counts(HOME, HOME.domain("Ar"))["Bed"]
+        tv, toys = (tmp_path / "Real World" / name for name in ("TV", "Toys"))
+        (tv / "frame_00001.jpg").rename(toys / "one_more.jpg")
         assert problems(HOME, tmp_path) == [
-            "art/Bed: expected images, found none",
-            f"art: expected 2427 images in all, found {2427 - bed}",
-            "real_world: expected 4357 images in all, found 4356",
+            "art/Bed: expected 40 images, found none",
+            "real_world/TV: expected 53 images, found 52",
+            "real_world/Toys: expected 67 images, found 68",
         ]
 
     def test_lists_in_their_own_order_written_for_another_folder_name(self, tmp_path):
@@ -273,15 +275,8 @@ def test_visda_with_all_its_files(tmp_path_factory):
 class TestIsic:
     @pytest.mark.skipif(not (SHARED / "isic2019").is_dir(), reason=f"{SHARED}/isic2019 is not here (UNIHSSL_SHARED)")
     def test_real_tables(self, tmp_path):
-        for table in sorted((SHARED / "isic2019").glob("*.csv")):
-            (tmp_path / table.name).symlink_to(table)
-        with (tmp_path / "ISIC_2019_Training_GroundTruth.csv").open() as file:
-            images = [line.partition(",")[0] for line in file][1:]
-        folder = tmp_path / "ISIC_2019_Training_Input"
-        fill(folder, 1)
-        for image in images:
-            os.link(folder / "frame_00001.jpg", folder / f"{image}.jpg")
-        assert len(images) == 25331
+        lay_out_real_isic(tmp_path)
+        assert len(list((tmp_path / "ISIC_2019_Training_Input").glob("ISIC_*.jpg"))) == 25331
         assert problems(ISIC, tmp_path) == []
         assert problems(ISIC, tmp_path.parent / tmp_path.name) == []
         labeled, unlabeled = catalog.load("isic-2019", "BCN/HAM", tmp_path)
@@ -460,7 +455,7 @@ class TestAFolderInTheWay:
 
 def test_reduced_counts_can_be_checked_too(tmp_path):
     """A description is data: other counts make another data set of the same layout."""
-    one_each = tuple(replace(d, total=31, counts=dict.fromkeys(OFFICE31.classes, 1)) for d in OFFICE31.domains)
+    one_each = tuple(replace(d, counts=dict.fromkeys(OFFICE31.classes, 1)) for d in OFFICE31.domains)
     reduced = replace(OFFICE31, domains=one_each)
     assert problems(reduced, lay_out(tmp_path, reduced)) == []
     assert len(problems(OFFICE31, tmp_path)) == 93

@@ -135,13 +135,9 @@ def problems(dataset: Dataset, domain: CatalogDomain, found: Found | None) -> li
     said = [f"{domain.name}: {remark}" for remark in found.remarks]
     counts = Counter(str(label) for label in found.labels)
     for name in dataset.classes:
-        expected, here = (domain.counts or {}).get(name), counts[name]
-        if expected is None and here == 0:
-            said.append(f"{domain.name}/{name}: expected images, found none")
-        elif expected is not None and here != expected:
+        expected, here = domain.counts[name], counts[name]
+        if here != expected:
             said.append(f"{domain.name}/{name}: expected {expected} images, found {here or 'none'}")
-    if domain.counts is None and len(found.items) != domain.total:
-        said.append(f"{domain.name}: expected {domain.total} images in all, found {len(found.items)}")
     for name, number in found.extra.items():
         near = difflib.get_close_matches(name, dataset.classes, n=1)
         hint = f"; is it {near[0]}?" if near else ""

@@ -19,14 +19,17 @@ def plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class CatalogDomain:
-    """One domain: its names, and how many images were published, in each class where that is known."""
+    """One domain: its names, and how many images of each class were published."""
 
     name: str
     short: str
-    total: int
-    counts: Mapping[str, int] | None = None
+    counts: Mapping[str, int]
     folders: tuple[str, ...] = ()  # what its folder is called, the official name first
     also: tuple[str, ...] = ()  # further names it goes by in a pair
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
 
     @property
     def known_as(self) -> set[str]:

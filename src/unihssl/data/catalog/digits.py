@@ -85,7 +85,7 @@ def _read_h5(path: Path) -> Arrays:
 
 
 def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
-    return CatalogDomain(name, short, sum(counts), {str(digit): n for digit, n in enumerate(counts)})
+    return CatalogDomain(name, short, {str(digit): n for digit, n in enumerate(counts)})
 
 
 DATASET = Dataset(

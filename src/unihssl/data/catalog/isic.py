@@ -82,7 +82,7 @@ def _number(row: dict[str, str], column: str, path: Path | None) -> float:
 
 
 def _domain(name: str, *counts: int) -> CatalogDomain:
-    return CatalogDomain(name, name, sum(counts), dict(zip(_CLASSES, counts, strict=True)))
+    return CatalogDomain(name, name, dict(zip(_CLASSES, counts, strict=True)))
 
 
 DATASET = Dataset(

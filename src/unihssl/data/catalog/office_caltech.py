@@ -9,7 +9,7 @@ _CLASSES = tuple(_NAMES.split())
 
 def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
     folders = (name, "caltech") if name == "caltech10" else (name,)
-    return CatalogDomain(name, short, sum(counts), dict(zip(_CLASSES, counts, strict=True)), folders)
+    return CatalogDomain(name, short, dict(zip(_CLASSES, counts, strict=True)), folders)
 
 
 DATASET = Dataset(
