@@ -305,6 +305,7 @@ class TestIsic:
         domain = labeled_domain(labeled, Settings())
         assert domain.groups is None
         assert "2 of 3 images share their lesion_id with another" in domain.notes[-1]
+        assert "group_by=lesion_id keeps them on one side" in labeled_domain(labeled.name, Settings()).notes[-1]
         with pytest.raises(UserError, match="cannot group_by=patient; its columns are lesion_id"):
             labeled_domain(labeled, Settings(group_by="patient"))
 
