@@ -4,11 +4,12 @@ import csv
 import io
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from PIL import Image
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+from unihssl.data.catalog.dataset import Dataset
 
 SHARED = Path(os.environ.get("UNIHSSL_SHARED", Path(__file__).parents[2] / "shared")) / "data"
 
@@ -17,14 +18,6 @@ def tiny(suffix: str = ".jpg") -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", (8, 8), (120, 30, 60)).save(buffer, {".jpg": "JPEG", ".png": "PNG"}[suffix])
     return buffer.getvalue()
-
-
-def class_counts(dataset: Dataset, domain: CatalogDomain) -> dict[str, int]:
-    """The published counts; where only the total is known, spread evenly."""
-    if domain.counts:
-        return dict(domain.counts)
-    share, rest = divmod(domain.total, len(dataset.classes))
-    return {name: share + (i < rest) for i, name in enumerate(dataset.classes)}
 
 
 def image_names(count: int, suffix: str = ".jpg") -> Iterator[str]:
@@ -43,7 +36,7 @@ def fill(folder: Path, count: int, suffix: str = ".jpg") -> None:
 def lay_out(root: Path, dataset: Dataset, images: str = "", suffix: str = ".jpg", rename=lambda name: name) -> Path:
     """domain/[images/]class/image for every domain; `rename` changes folder names."""
     for domain in dataset.domains:
-        for name, count in class_counts(dataset, domain).items():
+        for name, count in domain.counts.items():
             fill(root / rename(domain.folders[0]) / images / rename(name), count, suffix)
     return root
 
@@ -52,12 +45,31 @@ def lay_out_lists(root: Path, dataset: Dataset, folder=lambda name: name) -> Pat
     """Images with no folder of their class, and image_list/<domain>.txt that tells it by number."""
     for domain in dataset.domains:
         lines = []
-        for label, count in enumerate(class_counts(dataset, domain).values()):
+        for label, count in enumerate(domain.counts.values()):
             fill(root / "pool" / domain.name / f"c{label}", count)
             lines += [f"pool/{domain.name}/c{label}/{image} {label}" for image in image_names(count)]
         path = root / "image_list" / f"{folder(domain.folders[0])}.txt"
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join(lines) + "\n")
+    return root
+
+
+def thinned(dataset: Dataset, divisor: int) -> Dataset:
+    """The same data set with a part of the images of each class."""
+    domains = [replace(d, counts={name: -(-n // divisor) for name, n in d.counts.items()}) for d in dataset.domains]
+    return replace(dataset, domains=tuple(domains))
+
+
+def lay_out_real_isic(root: Path) -> Path:
+    """The official CSV files, and a tiny image for each of their rows."""
+    for table in sorted((SHARED / "isic2019").glob("*.csv")):
+        (root / table.name).symlink_to(table)
+    with (root / "ISIC_2019_Training_GroundTruth.csv").open() as file:
+        images = [line.partition(",")[0] for line in file][1:]
+    folder = root / "ISIC_2019_Training_Input"
+    fill(folder, 1)
+    for image in images:
+        os.link(folder / "frame_00001.jpg", folder / f"{image}.jpg")
     return root
 
 

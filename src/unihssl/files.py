@@ -58,17 +58,20 @@ def read_json(path: Path) -> Any:
 
 
 class Lock:
-    """Waits until no other process holds the file. Where files cannot be locked, goes on without (`held` False)."""
+    """Waits until no other process holds the file, unless told not to.
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.held = path, False
+    Where files cannot be locked, or another holds it and we do not wait, goes on without (`held` False).
+    """
+
+    def __init__(self, path: Path, wait: bool = True) -> None:
+        self.path, self.wait, self.held = path, wait, False
         self._file: IO[str] | None = None
 
     def __enter__(self) -> "Lock":
         with suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a")
-            fcntl.flock(self._file, fcntl.LOCK_EX)
+            fcntl.flock(self._file, fcntl.LOCK_EX if self.wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             self.held = True
         return self
 
@@ -77,13 +80,3 @@ class Lock:
     ) -> None:
         if self._file:
             self._file.close()
-
-    @staticmethod
-    def is_free(path: Path) -> bool:
-        """Whether nobody holds it; False where that cannot be known."""
-        try:
-            with path.open("a") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return False
-        return True

@@ -17,7 +17,7 @@ import torch
 from PIL import Image
 
 from unihssl.config import Settings
-from unihssl.data import decode
+from unihssl.data import decode, journal
 from unihssl.data.cache import Cache, cache_folder
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains
 from unihssl.data.signature import files_signature
@@ -350,6 +350,135 @@ def test_ctrl_c_leaves_nothing_under_way(images, cache, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fill(images, cache)
     assert stores(cache) == under_way(cache) == []
+
+
+@pytest.fixture
+def stopped(images, cache, tmp_path, monkeypatch) -> Path:
+    """The folder of a build that was killed after some images; every one of them is in its journal."""
+    monkeypatch.setattr(journal, "EVERY_SECONDS", 0)
+    domain = labeled_domain(images, Settings())
+    folder = cache / "building" / files_signature(domain.items, SIZE)
+    child = start(images, cache, tmp_path / "log", 0.1)
+    wait_for(lambda: (folder / "journal").exists() and len((folder / "journal").read_text().splitlines()) > 4)
+    child.kill()
+    child.join(20)
+    assert (folder / "samples.npy").exists() and stores(cache) == []
+    return folder
+
+
+def test_a_killed_build_goes_on_where_it_was(images, cache, stopped, work):
+    told: list[tuple[int, int]] = []
+    plain = fill(images, None)
+    work.update(read=0, decoded=0)
+    domain = labeled_domain(images, Settings())
+    assert same(plain, fill_store(domain, SIZE, lambda *done: told.append(done), cache))
+    assert 0 < work["decoded"] < 9 and told[-1] == (12, 12)
+    assert under_way(cache) == [] and sorted(p.name for p in stores(cache)[0].iterdir()) == [
+        "samples.npy",
+        "store.json",
+    ]
+    assert same(plain, fill(images, cache))
+
+
+def test_ctrl_c_keeps_what_is_done(images, cache, work, monkeypatch):
+    damage(images)
+    plain = fill(images, None)
+    monkeypatch.setattr(journal, "EVERY_SECONDS", 0)
+    monkeypatch.setattr(decode, "cpus", lambda: 1)
+
+    def press(done: int, total: int) -> None:
+        if done == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill_store(labeled_domain(images, Settings()), SIZE, press, cache)
+    assert stores(cache) == [] and len(under_way(cache)) == 1
+    work.update(read=0, decoded=0)
+    assert same(plain, fill(images, cache))
+    assert work["read"] <= 4
+
+
+LEFT = {
+    "journal cut": lambda folder: cut(folder / "journal", 9),
+    "journal garbled": lambda folder: (folder / "journal").write_bytes(
+        b"\xff[1]\n{}\n[0, 5, 1, 2]\n[0, 1, [], [[1, 2]]]"
+    ),
+    "journal gone": lambda folder: (folder / "journal").unlink(),
+    "journal of other files": lambda folder: (folder / "journal").write_text(
+        json.dumps([0, 1, "stamp", [["00" * 32, None]]])
+    ),
+    "samples cut": lambda folder: cut(folder / "samples.npy", 1),
+    "samples gone": lambda folder: (folder / "samples.npy").unlink(),
+    "samples empty": lambda folder: (folder / "samples.npy").write_bytes(b""),
+}
+
+
+@pytest.mark.parametrize("how", LEFT)
+def test_what_a_killed_build_left_was_damaged(images, cache, stopped, how):
+    LEFT[how](stopped)
+    assert same(fill(images, None), fill(images, cache))
+    assert under_way(cache) == []
+
+
+def test_files_that_changed_since_a_build_was_killed(images, cache, stopped, work):
+    """None of it serves the changed files. It is kept for a week, in case they come back, and then removed."""
+    save(images / "a" / "0.png", 99)
+    plain = fill(images, None)
+    work.update(read=0, decoded=0)
+    assert same(plain, fill(images, cache))
+    assert work["decoded"] == 12 and under_way(cache) == [stopped]
+    os.utime(stopped / "journal", (0, 0))
+    fill(images, cache, (8, 8))
+    assert under_way(cache) == []
+
+
+def test_a_file_that_was_another_when_it_was_decoded(images, cache, stopped):
+    """Changed before it was decoded, and back in its old state since: the signature knows nothing of it."""
+    lines = [json.loads(line) for line in (stopped / "journal").read_text().splitlines() if line]
+    lines[0][2], lines[0][3] = "another", [["11" * 32, None]]
+    (stopped / "journal").write_text("\n".join(map(json.dumps, lines)))
+    assert same(fill(images, None), fill(images, cache))
+
+
+def test_a_file_that_a_stopped_build_could_not_read_is_tried_again(images, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(journal, "EVERY_SECONDS", 0)
+    plain, read = fill(images, None), decode._read
+    stop = [True]
+
+    def fail(path: Path) -> tuple[bytes | str, bytes]:
+        return ("Input/output error", decode.NOT_READ) if stop[0] and path.name == "0.png" else read(path)
+
+    def press(done: int, total: int) -> None:
+        if stop[0] and done == 8:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(decode, "_read", fail)
+    domain = labeled_domain(images, Settings())
+    with pytest.raises(KeyboardInterrupt):
+        fill_store(domain, SIZE, press, cache)
+    stop[0] = False
+    assert same(plain, fill_store(domain, SIZE, press, cache))
+
+
+def test_several_go_on_with_a_killed_build_at_once(images, cache, stopped, tmp_path):
+    children = [start(images, cache, tmp_path / "again", 0.02) for _ in range(3)]
+    for child in children:
+        child.join(20)
+        assert child.exitcode == 0
+    assert len((tmp_path / "again").read_text().splitlines()) < 9
+    assert same(fill(images, None), fill(images, cache)) and under_way(cache) == []
+
+
+def test_to_wait_for_another_process_is_told(images, cache, tmp_path, monkeypatch):
+    monkeypatch.setattr("unihssl.data.cache.PATIENCE_SECONDS", 0.05)
+    child = start(images, cache, tmp_path / "log", 0.1)
+    wait_for(lambda: (tmp_path / "log").exists())
+    domain, told = labeled_domain(images, Settings()), []
+    fill_store(domain, SIZE, lambda *_: pytest.fail("decoded twice"), cache, lambda *numbers: told.append(numbers))
+    child.join(20)
+    assert told == [(0, 12)]
+    fill_store(domain, (8, 8), None, cache, lambda *_: pytest.fail("nobody is at it"))
+    time.sleep(0.1)
 
 
 def uncached_note(images: Path, cache: Path) -> str:

@@ -4,13 +4,14 @@ import bz2
 import os
 import shutil
 import sys
+import tarfile
 import types
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from catalog_trees import SHARED, class_counts, fill, lay_out, lay_out_isic, lay_out_lists
+from catalog_trees import SHARED, fill, lay_out, lay_out_isic, lay_out_lists, lay_out_real_isic
 from unihssl.config import Settings
 from unihssl.data import catalog
 from unihssl.data.catalog import check
@@ -46,7 +47,7 @@ class TestWhatIsKnown:
         assert list(sizes.values()) == [31, 65, 12, 8, 7, 10, 10]
         for dataset in catalog.DATASETS.values():
             for domain in dataset.domains:
-                assert domain.counts is None or set(domain.counts) == set(dataset.classes)
+                assert set(domain.counts) == set(dataset.classes)
 
     def test_every_pair_of_the_paper_can_be_named(self):
         assert [len(d.pairs) for d in catalog.DATASETS.values()] == [6, 12, 1, 2, 0, 0, 0]
@@ -128,6 +129,13 @@ class TestOffice31:
         assert problems(OFFICE31, own) == ["webcam/mug: expected 27 images, found 24"]
         assert problems(OFFICE31, own, "A", "dslr") == []
 
+    def test_too_few_here_and_too_many_there(self, own):
+        (own / "webcam/images/mug/frame_00001.jpg").rename(own / "webcam/images/pen/one_more.jpg")
+        assert problems(OFFICE31, own) == [
+            "webcam/mug: expected 27 images, found 26",
+            "webcam/pen: expected 32 images, found 33",
+        ]
+
     def test_missing_class_and_extra_class(self, own):
         (own / "dslr/images/mug").rename(own / "dslr/images/mugs")
         assert problems(OFFICE31, own) == [
@@ -181,7 +189,7 @@ class TestPrepare:
         counts = dict.fromkeys(OFFICE31.classes, 2)
         return lay_out(
             tmp_path / "data",
-            replace(OFFICE31, domains=tuple(replace(d, total=62, counts=counts) for d in OFFICE31.domains)),
+            replace(OFFICE31, domains=tuple(replace(d, counts=counts) for d in OFFICE31.domains)),
         )
 
     def test_training_finds_what_was_prepared(self, small, tmp_path):
@@ -221,15 +229,17 @@ class TestOfficeHome:
         lay_out(tmp_path / "OfficeHomeDataset_10072016", HOME, rename=rename)
         assert problems(HOME, tmp_path) == []
 
-    def test_totals_and_classes(self, tmp_path):
+    def test_counts_by_class(self, tmp_path):
+        ranges = [(min(d.counts.values()), max(d.counts.values())) for d in HOME.domains]
+        assert ranges == [(15, 99), (39, 99), (38, 99), (23, 99)]  # as published
         lay_out(tmp_path, HOME)
         shutil.rmtree(tmp_path / "Art" / "Bed")
-        (tmp_path / "Real World" / "TV" / "frame_00001.jpg").unlink()
-        bed = class_counts(HOME, HOME.domain("Ar"))["Bed"]
+        tv, toys = (tmp_path / "Real World" / name for name in ("TV", "Toys"))
+        (tv / "frame_00001.jpg").rename(toys / "one_more.jpg")
         assert problems(HOME, tmp_path) == [
-            "art/Bed: expected images, found none",
-            f"art: expected 2427 images in all, found {2427 - bed}",
-            "real_world: expected 4357 images in all, found 4356",
+            "art/Bed: expected 40 images, found none",
+            "real_world/TV: expected 53 images, found 52",
+            "real_world/Toys: expected 67 images, found 68",
         ]
 
     def test_lists_in_their_own_order_written_for_another_folder_name(self, tmp_path):
@@ -265,15 +275,8 @@ def test_visda_with_all_its_files(tmp_path_factory):
 class TestIsic:
     @pytest.mark.skipif(not (SHARED / "isic2019").is_dir(), reason=f"{SHARED}/isic2019 is not here (UNIHSSL_SHARED)")
     def test_real_tables(self, tmp_path):
-        for table in sorted((SHARED / "isic2019").glob("*.csv")):
-            (tmp_path / table.name).symlink_to(table)
-        with (tmp_path / "ISIC_2019_Training_GroundTruth.csv").open() as file:
-            images = [line.partition(",")[0] for line in file][1:]
-        folder = tmp_path / "ISIC_2019_Training_Input"
-        fill(folder, 1)
-        for image in images:
-            os.link(folder / "frame_00001.jpg", folder / f"{image}.jpg")
-        assert len(images) == 25331
+        lay_out_real_isic(tmp_path)
+        assert len(list((tmp_path / "ISIC_2019_Training_Input").glob("ISIC_*.jpg"))) == 25331
         assert problems(ISIC, tmp_path) == []
         assert problems(ISIC, tmp_path.parent / tmp_path.name) == []
         labeled, unlabeled = catalog.load("isic-2019", "BCN/HAM", tmp_path)
@@ -302,6 +305,7 @@ class TestIsic:
         domain = labeled_domain(labeled, Settings())
         assert domain.groups is None
         assert "2 of 3 images share their lesion_id with another" in domain.notes[-1]
+        assert "group_by=lesion_id keeps them on one side" in labeled_domain(labeled.name, Settings()).notes[-1]
         with pytest.raises(UserError, match="cannot group_by=patient; its columns are lesion_id"):
             labeled_domain(labeled, Settings(group_by="patient"))
 
@@ -317,6 +321,12 @@ class TestIsic:
         assert problems(ISIC, small, "HAM")[0] == f"HAM: ISIC_2019_Training_Metadata.csv not found under {small}"
         table.write_text("image,sex\nISIC_1,male\n")
         with pytest.raises(UserError, match=r"Metadata.csv: no column lesion_id; is it the official file\?"):
+            check(ISIC, small)
+
+    def test_a_cell_that_is_no_number(self, small):
+        table = small / "ISIC_2019_Training_GroundTruth.csv"
+        table.write_text(table.read_text().replace("ISIC_3,0.0", "ISIC_3,yes"))
+        with pytest.raises(UserError, match=r"GroundTruth.csv: row ISIC_3, column MEL: expected 0 or 1, found 'yes'"):
             check(ISIC, small)
 
 
@@ -361,7 +371,7 @@ class TestDigits:
     def test_h5(self, tmp_path, monkeypatch):
         (tmp_path / "usps.h5").write_bytes(b"")
         monkeypatch.setitem(sys.modules, "h5py", None)
-        with pytest.raises(UserError, match=r"usps.h5: reading it needs h5py.* pip install h5py"):
+        with pytest.raises(UserError, match=r"usps.h5: reading it needs h5py.* pip install 'unihssl\[hdf5\]'"):
             check(DIGITS, tmp_path)
         images, labels = self.usps()
         parts = {
@@ -405,9 +415,48 @@ class TestRealArchives:
         assert problems(PACS, tmp_path) == ["sketch: not found: no folder sketch, and no list file"]
 
 
+class TestAFolderInTheWay:
+    """A folder of the right name with nothing in it: to fetch the data set once more would not help."""
+
+    @pytest.fixture
+    def photos(self, tmp_path):
+        photo = replace(PACS, domains=PACS.domains[:1])
+        with tarfile.open(tmp_path / "pacs_photo.tar", "w") as archive:
+            for path in sorted(lay_out(tmp_path / "out", photo).rglob("*.jpg")):
+                archive.addfile(tarfile.TarInfo(path.relative_to(tmp_path / "out").as_posix()))
+        shutil.rmtree(tmp_path / "out")
+        return tmp_path
+
+    def test_of_an_archive(self, photos):
+        (photos / "photo").mkdir()
+        said, other = (check(PACS, photos, [PACS.domain(d)])[0] for d in ("photo", "sketch"))
+        assert said.problems == (
+            f"photo: the folder {photos}/photo is in the way of pacs_photo.tar and has nothing of PACS; "
+            "move or delete it",
+        )
+        assert said.in_the_way == photos / "photo" and other.in_the_way is None
+        (photos / "photo").rmdir()
+        assert problems(PACS, photos, "photo") == []
+        assert problems(PACS, photos, "sketch") == ["sketch: not found: no folder sketch, and no list file"]
+
+    def test_of_isic(self, tmp_path):
+        lay_out_isic(tmp_path, list(TestIsic.ROWS), ISIC.classes)
+        images = tmp_path / "ISIC_2019_Training_Input"
+        shutil.make_archive(str(images), "zip", tmp_path, images.name)
+        shutil.rmtree(images)
+        images.mkdir()
+        assert "ISIC_2019_Training_Input is in the way of ISIC_2019_Training_Input.zip" in problems(ISIC, tmp_path)[0]
+
+    def test_without_an_archive(self, tmp_path):
+        (tmp_path / "photo" / "holidays").mkdir(parents=True)
+        assert problems(PACS, tmp_path, "photo") == [
+            f"photo: not found: {tmp_path}/photo has no class folders such as dog, and no list file"
+        ]
+
+
 def test_reduced_counts_can_be_checked_too(tmp_path):
     """A description is data: other counts make another data set of the same layout."""
-    one_each = tuple(replace(d, total=31, counts=dict.fromkeys(OFFICE31.classes, 1)) for d in OFFICE31.domains)
+    one_each = tuple(replace(d, counts=dict.fromkeys(OFFICE31.classes, 1)) for d in OFFICE31.domains)
     reduced = replace(OFFICE31, domains=one_each)
     assert problems(reduced, lay_out(tmp_path, reduced)) == []
     assert len(problems(OFFICE31, tmp_path)) == 93

@@ -69,7 +69,7 @@ def test_whole(server, tmp_path):
     assert path == tmp_path / "new" / "file.bin"
     assert path.read_bytes() == CONTENT
     assert told[-1] == (len(CONTENT), len(CONTENT))
-    assert [p.name for p in path.parent.iterdir()] == ["file.bin"]
+    assert sorted(p.name for p in path.parent.iterdir()) == ["file.bin", "file.bin.sha256"]
     fetch(remote(server), tmp_path / "new")
     assert server.asked == [None]  # what is there is not fetched again
 
@@ -137,6 +137,29 @@ def test_checksum(server, tmp_path):
         fetch(remote(server, "0" * 32), tmp_path / "good")
 
 
+def test_published_size_and_sha256(server, tmp_path):
+    good = Remote(remote(server).url, sha256=hashlib.sha256(CONTENT).hexdigest(), size=len(CONTENT))
+    assert [p.name for p in fetch(good, tmp_path / "good").parent.iterdir()] == ["file.bin"]
+    with pytest.raises(UserError, match=r"not the one expected \(1,048,576 bytes, not 5\)"):
+        fetch(replace(good, size=5), tmp_path / "bad")
+    with pytest.raises(UserError, match="its SHA256 differs"):
+        fetch(replace(good, sha256="0" * 64), tmp_path / "bad")
+
+
+def test_a_file_without_a_published_checksum_is_compared_with_what_once_came(server, tmp_path):
+    path = fetch(remote(server), tmp_path)
+    noted = (tmp_path / "file.bin.sha256").read_text()
+    assert noted == f"{hashlib.sha256(CONTENT).hexdigest()}  file.bin\n"
+    path.write_bytes(CONTENT[:-1] + b"?")
+    with pytest.raises(UserError, match=r"is not the file expected \(its SHA256 is not that of file.bin.sha256\)"):
+        fetch(remote(server), tmp_path)
+    path.unlink()
+    assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
+    (tmp_path / "file.bin.sha256").unlink()  # as with a file the user has brought
+    path.write_bytes(b"mine")
+    assert fetch(remote(server), tmp_path).read_bytes() == b"mine"
+
+
 def test_gone(server, tmp_path):
     with pytest.raises(UserError, match=r"gone.zip: the server answers 404 Not Found; has the file moved\?"):
         fetch(remote(server, path="gone.zip"), tmp_path)
@@ -176,6 +199,7 @@ class TestCommand:
         command("digits", tmp_path, json=False)
         said = capsys.readouterr()
         assert "licence:" in said.err and f"{tmp_path}/usps.npz: " in said.err
+        assert "(no published checksum: checked by length and class counts)" in said.err
         assert "usps (U): 9,298 of 9,298 images, as published" in said.out
         command("digits", tmp_path, json=False)
         assert len(server.asked) == 1  # all there: nothing to fetch

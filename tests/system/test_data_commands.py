@@ -31,7 +31,8 @@ def test_list():
     assert rows["visda-2017"]["domains"]["real"] == {"short": "R", "images": 55388}
     assert [name for name, row in rows.items() if row["download"]] == ["visda-2017", "isic-2019", "digits"]
     shown = unihssl("data", "list").stdout
-    assert all(name in shown for name in rows)
+    assert all(f"{name}: " in shown for name in rows)
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_check_of_a_whole_data_set(office31):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unihssl.cli.data_report import row, show
+from unihssl.cli.data_report import describe, row, show
 from unihssl.cli.options import JSON
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ def list_(json: bool = JSON) -> None:
     """List the benchmark data sets: domains, classes, images, the paper's pairs, licence and source."""
     import json as json_format
 
-    from rich.console import Console
-    from rich.table import Column, Table
-
     from unihssl.data.catalog import DATASETS
 
     keys = ("name", "domains", "classes", "images", "pairs", "licence", "source")
@@ -43,14 +40,7 @@ def list_(json: bool = JSON) -> None:
     if json:
         typer.echo(json_format.dumps(rows))
         return
-    name, where = Column("name", no_wrap=True), Column("licence, source", overflow="fold")
-    table = Table(name, "domains", "classes", "images", "pairs of the paper", where, show_lines=True)
-    for line in rows:
-        domains = "\n".join(f"{n} ({x['short']}) {x['images']:,}" for n, x in line["domains"].items())
-        pairs = " ".join(line["pairs"]) or "-"
-        about = f"{line['licence']}\n{line['source']}"
-        table.add_row(line["name"], domains, str(line["classes"]), f"{line['images']:,}", pairs, about)
-    Console().print(table)
+    typer.echo("\n\n".join(map(describe, rows)))
 
 
 def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: bool = JSON) -> None:
@@ -89,8 +79,7 @@ def prepare(
 ) -> None:
     """Check a data set, then decode every domain once, so that training starts at once.
 
-    Finished domains are kept if it is interrupted, and cost nothing when it is called again. An image takes 3 bytes a
-    pixel: 192 KiB at 256.
+    If it is interrupted, it goes on where it was when called again. An image takes 3 bytes a pixel: 192 KiB at 256.
     """
     import json as json_format
     import time
@@ -124,6 +113,7 @@ def prepare(
                 image_size,
                 folder,
                 display.counter(f"decoding {result.domain.name}"),
+                display.counter(f"waiting for another process that decodes {result.domain.name}"),
             )
             rows[result.domain.name] = {"images": done.images, "unreadable": done.unreadable, "new": done.worked}
             if not json:
@@ -141,7 +131,7 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     """
     from unihssl.data.catalog.archives import stem
     from unihssl.data.catalog.check import how_to_get
-    from unihssl.data.catalog.download import fetch
+    from unihssl.data.catalog.download import fetch, published
     from unihssl.errors import UserError
     from unihssl.training.display import Display
 
@@ -159,7 +149,8 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
                 typer.echo(f"{folder}: {remote.file} was unpacked before; delete the folder to fetch it anew", err=True)
                 continue
             path = fetch(remote, root, display.counter(f"fetching {remote.file}"))
-            typer.echo(f"{path}: {path.stat().st_size:,} bytes", err=True)
+            how = "" if published(remote) else " (no published checksum: checked by length and class counts)"
+            typer.echo(f"{path}: {path.stat().st_size:,} bytes{how}", err=True)
     check(name, root, "", json)
 
 

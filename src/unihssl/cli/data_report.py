@@ -1,5 +1,6 @@
 """What the `unihssl data` commands say: counts, and what to do when nothing is there."""
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +9,23 @@ import typer
 if TYPE_CHECKING:
     from unihssl.data.catalog.check import DomainCheck
     from unihssl.data.catalog.dataset import Dataset
+
+
+WIDTH = 80
+
+
+def describe(about: dict[str, Any]) -> str:
+    """A data set in a few lines that fit a narrow terminal."""
+    domains = ", ".join(f"{name} ({x['short']}) {x['images']:,}" for name, x in about["domains"].items())
+    name, pairs = about["name"], " ".join(about["pairs"])
+    parts = {"domains": domains, "pairs of the paper": pairs, "licence": about["licence"], "source": about["source"]}
+    if about["download"]:
+        parts["get it"] = f"unihssl data download {name}"
+    lines = [f"{name}: {about['classes']} classes, {about['images']:,} images"]
+    for title, text in parts.items():
+        start = f"  {title}: "
+        lines += textwrap.wrap(start + text, WIDTH, subsequent_indent="    ", break_long_words=False) if text else []
+    return "\n".join(lines)
 
 
 def row(result: "DomainCheck") -> dict[str, Any]:
@@ -33,7 +51,7 @@ def show(dataset: "Dataset", root: Path, results: "tuple[DomainCheck, ...]") -> 
             typer.echo(f"{name}: {here['images']:,} of {here['expected']:,} images, {state}: {here['place']}")
         for problem in result.problems:
             typer.echo(f"  {problem}")
-    if not all(result.found for result in results):
+    if not all(result.found or result.in_the_way for result in results):
         typer.echo(how_to_get(dataset))
         if plain(root.resolve().name) in {plain(folder) for d in dataset.domains for folder in d.folders}:
             typer.echo(f"{root} is named like one of the domains: pass --root {root.resolve().parent}")

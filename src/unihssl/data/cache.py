@@ -3,31 +3,39 @@
     stores/<key>/samples.npy    the readable images, (N, H, W, 3) uint8: a plain .npy
     stores/<key>/store.json     how many files there were, and what was wrong with those left out
     index/<signature>           the key of the files that had these paths, sizes and times
-    building/<signature>.*/     a store under way, or what a killed process left of one
+    building/<signature>/       a store under way, or what a stopped process left of one to go on with
     locks/<signature>           held while building
 
 A warm start only asks for the files' sizes and times. Files that were moved or touched are read and hashed, not
-decoded. A file whose content changed while its path, size and modification time stayed the same goes unnoticed.
+decoded. A file whose content changed while its path, size and modification time stayed the same goes unnoticed. A
+build that was stopped goes on where it was, if it is asked for again within a week.
 """
 
 import json
+import math
 import os
 import re
 import shutil
+import threading
+import time
 import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from unihssl.data.decode import NOT_READ, Decoded, Progress, content_key, decode_files, hash_files
+from unihssl.data.journal import Journal
 from unihssl.data.sample_file import SampleFile, open_samples
 from unihssl.data.signature import files_signature
 from unihssl.files import Lock
 
-SAMPLES, ABOUT = "samples.npy", "store.json"
+SAMPLES, ABOUT, JOURNAL = "samples.npy", "store.json", "journal"
+KEPT_SECONDS = 7 * 24 * 3600  # how long a stopped build waits to be gone on with
+PATIENCE_SECONDS = 1.0  # to wait for another process without a word
 KEY = re.compile("[0-9a-f]{64}")
 DAMAGED = (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError)  # a file is gone, cut or garbled
 Size = tuple[int, int]
@@ -55,13 +63,18 @@ class Cache:
             folder / name for name in ("stores", "index", "building", "locks")
         )
 
-    def decoded(self, paths: Sequence[Path], size: Size, progress: Progress | None = None) -> Decoded:
-        """The files' images, decoded now unless they are here. OSError: they are not, and cannot be kept here."""
+    def decoded(
+        self, paths: Sequence[Path], size: Size, progress: Progress | None = None, waiting: Progress | None = None
+    ) -> Decoded:
+        """The files' images, decoded now unless they are here. OSError: they are not, and cannot be kept here.
+
+        `waiting` is told if another process is at it, and takes more than a moment.
+        """
         signature = files_signature(paths, size)
         found = self._by_signature(signature, len(paths), size)
         if found:
             return found
-        with Lock(self.locks / signature) as lock:  # another process may be at it: wait and take what it made
+        with self._lock(signature, partial(waiting, 0, len(paths)) if waiting else None) as lock:
             found = self._by_signature(signature, len(paths), size) or self._by_content(
                 signature, paths, size, progress
             )
@@ -70,7 +83,20 @@ class Cache:
             for folder in self.folders:
                 folder.mkdir(parents=True, exist_ok=True)
             self._sweep(signature if lock.held else "")
-            return self._build(signature, paths, size, progress)
+            return self._build(self._place(signature, lock.held), signature, paths, size, progress)
+
+    @contextmanager
+    def _lock(self, signature: str, tell: Callable[[], None] | None) -> Iterator[Lock]:
+        """Another process may be at it: wait, to take what it made."""
+        timer = threading.Timer(PATIENCE_SECONDS, tell or (lambda: None))
+        timer.daemon = True
+        timer.start()
+        try:
+            with Lock(self.locks / signature) as lock:
+                timer.cancel()
+                yield lock
+        finally:
+            timer.cancel()
 
     def _by_signature(self, signature: str, files: int, size: Size) -> Decoded | None:
         try:
@@ -110,14 +136,14 @@ class Cache:
             return None
         return Decoded(pixels, unreadable, key, found=True)
 
-    def _build(self, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None) -> Decoded:
-        """Decode into a folder of our own, which takes its name once it is whole and on the disk."""
-        folder = self._own(signature)
-        folder.mkdir()
+    def _build(
+        self, folder: Path, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None
+    ) -> Decoded:
+        """Decode into a folder that takes its name once it is whole and on the disk. If stopped, it may go on later."""
+        folder.mkdir(exist_ok=True)
+        goes_on = False
         try:
-            with SampleFile(folder / SAMPLES, (len(paths), *size, 3)) as samples:
-                digests, unreadable = decode_files(paths, size, samples.put, progress)
-                samples.finish(without=unreadable)
+            digests, unreadable = self._decode(folder, paths, size, progress)
             key = content_key(digests, size)
             if len(unreadable) == len(paths):
                 return Decoded(np.empty((0, *size, 3), dtype=np.uint8), unreadable, key)
@@ -134,8 +160,30 @@ class Cache:
                 raise FileNotFoundError(f"{self.stores / key} vanished")
             self._remember(signature, key, digests, paths, size)
             return replace(built, found=False)
+        except KeyboardInterrupt:
+            goes_on = folder.name == signature and (folder / JOURNAL).exists()
+            raise
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if not goes_on:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _decode(
+        self, folder: Path, paths: Sequence[Path], size: Size, progress: Progress | None
+    ) -> tuple[list[bytes], dict[int, str]]:
+        """The samples' file, but for what a stopped build has put there; digests, and by row what was unreadable."""
+
+        def stamp(rows: range) -> str:
+            return files_signature(paths[rows.start : rows.stop], size)
+
+        with SampleFile(folder / SAMPLES, (len(paths), *size, 3), go_on=True) as samples:
+            journal = Journal(folder / JOURNAL, stamp, samples.sync)
+            if not samples.goes_on:
+                journal.path.unlink(missing_ok=True)
+            found = decode_files(paths, size, samples.put, progress, journal.read(), journal.note)
+            journal.path.unlink(missing_ok=True)  # rows move from here on
+            _onto_disk(folder)
+            samples.finish(without=found[1])
+        return found
 
     def _remember(self, signature: str, key: str, digests: list[bytes], paths: Sequence[Path], size: Size) -> None:
         """Note the signature, unless a file changed meanwhile, or could not be read: that may mend unseen."""
@@ -149,14 +197,29 @@ class Cache:
         """A name for something under way that no other process has."""
         return self.building / f"{signature}.{uuid.uuid4().hex}"
 
+    def _place(self, signature: str, held: bool) -> Path:
+        """Where to build: where a stopped build was, if no other process can be there."""
+        return self.building / signature if held else self._own(signature)
+
     def _sweep(self, mine: str) -> None:
-        """Remove what killed processes have left: things under way whose lock is ours, or nobody's."""
+        """Remove what killed processes have left and none will go on with: its lock is ours, or nobody's."""
         for entry in _entries(self.building):
             signature = entry.name.partition(".")[0]
-            if signature == mine or Lock.is_free(self.locks / signature):
-                shutil.rmtree(entry, ignore_errors=True)
-                with suppress(OSError):
-                    entry.unlink()
+            if entry.name == mine or _age(entry / JOURNAL) < KEPT_SECONDS:
+                continue
+            with Lock(self.locks / signature, wait=False) as lock:
+                if signature == mine or lock.held:
+                    shutil.rmtree(entry, ignore_errors=True)
+                    with suppress(OSError):
+                        entry.unlink()
+
+
+def _age(path: Path) -> float:
+    """Seconds since a file was written to; without end if there is none."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return math.inf
 
 
 def _entries(folder: Path) -> list[Path]:

@@ -2,10 +2,11 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ NOT_READ = bytes(32)  # stands for the digest of a file that could not be read a
 Progress = Callable[[int, int], None]
 Put = Callable[[int, np.ndarray], None]
 Part = TypeVar("Part")
+Result = tuple[bytes, str | None]  # a file's digest, and why it is no image, if so
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,26 @@ def hash_files(paths: Sequence[Path], progress: Progress | None = None) -> list[
 
 
 def decode_files(
-    paths: Sequence[Path], size: tuple[int, int], put: Put, progress: Progress | None = None
+    paths: Sequence[Path],
+    size: tuple[int, int],
+    put: Put,
+    progress: Progress | None = None,
+    known: Mapping[range, list[Result]] = MappingProxyType({}),
+    note: Callable[[range, list[Result]], None] = lambda rows, results: None,
 ) -> tuple[list[bytes], dict[int, str]]:
-    """Read each file once, hash it and `put` its pixels; returns the digests, and by row what was unreadable."""
+    """Read each file once, hash it and `put` its pixels; returns the digests, and by row what was unreadable.
 
-    def work(rows: range) -> list[tuple[bytes, str | None]]:
-        return [one(row) for row in rows]
+    Ranges whose results are `known` were put before; those of the others are given to `note`.
+    """
 
-    def one(row: int) -> tuple[bytes, str | None]:
+    def work(rows: range) -> list[Result]:
+        if rows in known:
+            return known[rows]
+        results = [one(row) for row in rows]
+        note(rows, results)
+        return results
+
+    def one(row: int) -> Result:
         content, digest = _read(paths[row])
         if isinstance(content, str):
             return digest, content

@@ -126,7 +126,8 @@ def load_pair(
     cache = cache_folder(settings.cache)
 
     def load(domain: Domain, role: str) -> Part:
-        readable, store = fill_store(domain, size, progress(f"decoding {role}"), cache)
+        waiting = progress(f"waiting for another process that decodes {role}")
+        readable, store = fill_store(domain, size, progress(f"decoding {role}"), cache, waiting)
         stratified = settings.split == "stratified"
         return Part(readable, store, split_domain(readable, settings.test_fraction, settings.seed, stratified))
 

@@ -17,12 +17,14 @@ class SampleFile:
     """A .npy of uint8 samples under way.
 
     Its space is reserved first, and rows are written, not mapped: a full disk is an OSError, never a SIGBUS.
+    With `go_on` the rows of a file that was begun before, if it is of this shape, are kept (`goes_on`).
     """
 
-    def __init__(self, path: Path, shape: Shape, *, reserve: bool = True) -> None:
+    def __init__(self, path: Path, shape: Shape, *, reserve: bool = True, go_on: bool = False) -> None:
         self.shape, self.row = shape, math.prod(shape[1:])
         self.header = _header(shape)
-        self.file = path.open("w+b", buffering=0)
+        self.goes_on = go_on and path.exists() and path.stat().st_size == self._place(shape[0])
+        self.file = path.open("r+b" if self.goes_on else "w+b", buffering=0)
         self.number = self.file.fileno()
         try:
             if reserve and hasattr(os, "posix_fallocate"):
@@ -43,6 +45,10 @@ class SampleFile:
     def put(self, row: int, sample: np.ndarray) -> None:
         self._write(np.ascontiguousarray(sample).data.cast("B"), self._place(row))
 
+    def sync(self) -> None:
+        """See the rows put so far onto the disk."""
+        os.fsync(self.number)
+
     def finish(self, without: Collection[int]) -> None:
         """Close the gaps that rows never put have left, and see everything onto the disk."""
         kept = [row for row in range(self.shape[0]) if row not in without]
@@ -54,7 +60,7 @@ class SampleFile:
             raise OSError("the header of the .npy file changed its length")
         self._write(header, 0)
         self.file.truncate(self._place(len(kept)))
-        os.fsync(self.number)
+        self.sync()
 
     def _place(self, row: int) -> int:
         return len(self.header) + row * self.row

@@ -38,10 +38,15 @@ class Store:
 
 
 def fill_store(
-    domain: Domain, size: tuple[int, int], progress: Progress | None = None, cache: Path | None = None
+    domain: Domain,
+    size: tuple[int, int],
+    progress: Progress | None = None,
+    cache: Path | None = None,
+    waiting: Progress | None = None,
 ) -> tuple[Domain, Store]:
     """Decode a domain, or find it decoded in the cache folder if one is given.
 
+    `waiting` is told if that takes a while because another process is decoding it.
     Unreadable images are left out, counted and named in the returned domain's notes.
     """
     if isinstance(domain.items, np.ndarray):
@@ -50,7 +55,7 @@ def fill_store(
     files, decoded = domain.items, None
     if cache:
         try:
-            decoded = Cache(cache).decoded(files, size, progress)
+            decoded = Cache(cache).decoded(files, size, progress, waiting)
         except OSError as error:
             said = f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error}"
             domain = replace(domain, notes=(*domain.notes, f"{said} (choose a folder with --set cache=DIR, or none)"))

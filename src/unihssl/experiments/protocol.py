@@ -100,8 +100,8 @@ class Protocol:
 
     def cautions(self) -> list[str]:
         """What must be known before results are believed."""
-        grouped = self.asked.get("group_by")
-        return [f"{self.dataset.name}: {self.dataset.caution}"] if self.dataset.caution and not grouped else []
+        cured = self.dataset.cure and self.asked.get("group_by") == self.dataset.cure
+        return [f"{self.dataset.name}: {self.dataset.caution}"] if self.dataset.caution and not cured else []
 
     def check(self, pairs: Sequence[str]) -> list[str]:
         """Look for the domains of these pairs; what is not there is refused, what differs is told."""

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from unihssl.data.catalog.archives import Progress, stem, unpack
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, plain
-from unihssl.data.catalog.folders import file_names, levels
+from unihssl.data.catalog.folders import file_names, levels, subfolders
 from unihssl.errors import UserError
 
 Told = Callable[[str], Progress | None]  # what is going on; gives what is told of its progress
@@ -24,6 +24,7 @@ class DomainCheck:
     domain: CatalogDomain
     found: Found | None
     problems: tuple[str, ...]
+    in_the_way: Path | None = None  # a folder that has nothing of the data set and keeps an archive from unpacking
 
 
 def quiet(message: str) -> None:
@@ -38,15 +39,56 @@ def check(
     root, only = (root.parent, root) if root.is_file() else (root, None)
     wanted = domains or dataset.domains
     found = {d.name: dataset.find(dataset, d, root) for d in wanted}
+    obstacles: dict[Path, Path] = {}  # folder: the archive it is in the way of
     if any(_lacking(f) for f in found.values()):
-        unpacked = [
-            unpack(path, told(f"unpacking {path}"), partial(_fits, dataset)) for path in _archives(dataset, root, only)
-        ]
-        if only and not any(unpacked):
+        unpacked: dict[Path, Path] = {}
+        for path in _archives(dataset, root, only):
+            if folder := unpack(path, told(f"unpacking {path}"), partial(_fits, dataset)):
+                unpacked[folder] = path
+        if only and not unpacked:
             raise UserError(f"{only}: not unpacked, as it holds nothing named like {dataset.title}")
-        if any(unpacked):
+        if unpacked:
             found = {d.name: dataset.find(dataset, d, root) for d in wanted}
-    return tuple(DomainCheck(d, found[d.name], tuple(problems(dataset, d, found[d.name]))) for d in wanted)
+        obstacles = {folder: path for folder, path in unpacked.items() if not _has_any(dataset, folder)}
+    return tuple(_compare(dataset, domain, found[domain.name], root, obstacles) for domain in wanted)
+
+
+def _compare(
+    dataset: Dataset, domain: CatalogDomain, found: Found | None, root: Path, obstacles: dict[Path, Path]
+) -> DomainCheck:
+    """What is wrong with a domain; where nothing of it is there, whether a folder is to blame."""
+    said = problems(dataset, domain, found)
+    if not _lacking(found):
+        return DomainCheck(domain, found, tuple(said))
+    folder = _obstacle(dataset, domain, obstacles)
+    if folder:
+        blame = f"the folder {folder} is in the way of {obstacles[folder].name} and has nothing of {dataset.title}"
+        said = [f"{domain.name}: {blame}; move or delete it"]
+    elif hollow := next(_named_like(domain, root), None):
+        said = [
+            f"{domain.name}: not found: {hollow} has no class folders such as {dataset.classes[0]}, and no list file"
+        ]
+    return DomainCheck(domain, found, tuple(said), folder)
+
+
+def _obstacle(dataset: Dataset, domain: CatalogDomain, obstacles: Iterable[Path]) -> Path | None:
+    """The folder in this domain's way: one of its name, or of no domain's, as an archive of them all would have."""
+    others = {plain(name) for d in dataset.domains if d is not domain for name in d.folders}
+    return next((folder for folder in obstacles if plain(folder.name) not in others), None)
+
+
+def _named_like(domain: CatalogDomain, root: Path) -> Iterator[Path]:
+    names = {plain(name) for name in domain.folders}
+    folders = (folder for level in levels(root) for base in level for folder in subfolders(base))
+    return (folder for folder in folders if plain(folder.name) in names)
+
+
+def _has_any(dataset: Dataset, folder: Path) -> bool:
+    """Whether a folder has class folders of the data set below it, or files named like its images."""
+    below = [f for level in levels(folder) for f in level]
+    if dataset.file_prefix:
+        return any(name.startswith(dataset.file_prefix) for f in below for name in file_names(f))
+    return any(dataset.class_of(f.name) for f in below[1:])
 
 
 def _lacking(found: Found | None) -> bool:
@@ -93,13 +135,9 @@ def problems(dataset: Dataset, domain: CatalogDomain, found: Found | None) -> li
     said = [f"{domain.name}: {remark}" for remark in found.remarks]
     counts = Counter(str(label) for label in found.labels)
     for name in dataset.classes:
-        expected, here = (domain.counts or {}).get(name), counts[name]
-        if expected is None and here == 0:
-            said.append(f"{domain.name}/{name}: expected images, found none")
-        elif expected is not None and here != expected:
+        expected, here = domain.counts[name], counts[name]
+        if here != expected:
             said.append(f"{domain.name}/{name}: expected {expected} images, found {here or 'none'}")
-    if domain.counts is None and len(found.items) != domain.total:
-        said.append(f"{domain.name}: expected {domain.total} images in all, found {len(found.items)}")
     for name, number in found.extra.items():
         near = difflib.get_close_matches(name, dataset.classes, n=1)
         hint = f"; is it {near[0]}?" if near else ""

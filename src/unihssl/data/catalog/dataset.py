@@ -19,14 +19,17 @@ def plain(name: str) -> str:
 
 @dataclass(frozen=True)
 class CatalogDomain:
-    """One domain: its names, and how many images were published, in each class where that is known."""
+    """One domain: its names, and how many images of each class were published."""
 
     name: str
     short: str
-    total: int
-    counts: Mapping[str, int] | None = None
+    counts: Mapping[str, int]
     folders: tuple[str, ...] = ()  # what its folder is called, the official name first
     also: tuple[str, ...] = ()  # further names it goes by in a pair
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
 
     @property
     def known_as(self) -> set[str]:
@@ -48,10 +51,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Remote:
-    """A file that may be fetched. `md5` only where somebody has published one."""
+    """A file that may be fetched. `md5`, `sha256` and `size` (bytes) only where somebody has published them."""
 
     url: str
     md5: str = ""
+    sha256: str = ""
+    size: int = 0
 
     @property
     def file(self) -> str:
@@ -78,7 +83,8 @@ class Dataset:
     class_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings, plain -> class
     list_order: tuple[str, ...] = ()  # classes by their number in list files, where one order is in use
     file_prefix: str = ""  # of every image's name, where there are no class folders
-    caution: str = ""  # what must be known of its usual split before results are believed
+    caution: str = ""  # what must be known before its results are believed
+    cure: str = ""  # the column to group by, where that makes the caution needless
 
     def domain(self, name: str) -> CatalogDomain:
         """By full, short or folder name, in any case."""

@@ -76,7 +76,7 @@ def _read_h5(path: Path) -> Arrays:
         import h5py
     except ImportError:
         raise UserError(
-            f"{path}: reading it needs h5py, which is not installed: pip install h5py, "
+            f"{path}: reading it needs h5py, which is not installed: pip install 'unihssl[hdf5]', "
             "or fetch the text files (unihssl data download digits)"
         ) from None
     with h5py.File(path) as file:
@@ -85,7 +85,7 @@ def _read_h5(path: Path) -> Arrays:
 
 
 def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
-    return CatalogDomain(name, short, sum(counts), {str(digit): n for digit, n in enumerate(counts)})
+    return CatalogDomain(name, short, {str(digit): n for digit, n in enumerate(counts)})
 
 
 DATASET = Dataset(
@@ -103,6 +103,7 @@ DATASET = Dataset(
     archives=("usps.bz2", "usps.t.bz2"),
     tree="usps.bz2 and usps.t.bz2 (LIBSVM's text), or usps.npz (x, y), or usps.h5; MNIST and UCI are embedded",
     find=find_domain,
+    caution="encoder, image size and learning rate were chosen on the test digits of mnist/uci",
     # The sums are those torchvision checks these files by.
     downloads=(
         Remote(_URL + "usps.bz2", md5="ec16c51db3855ca6c91edd34d0e9b197"),

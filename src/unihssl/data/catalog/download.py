@@ -48,24 +48,54 @@ class _Partial:
 
 
 def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Path:
-    """Download into the folder; a file that is there already is left alone."""
+    """Download into the folder; a file that is there already is left alone.
+
+    Where no checksum is published, that of the file that came is kept beside it (`sha256sum -c` reads it), so that
+    damage which comes later is seen.
+    """
     target = folder / remote.file
     partial = _Partial(folder / f".{remote.file}.part")
+    kept = folder / f"{remote.file}.sha256"
     if target.exists():
-        if remote.md5 and _md5(target) != remote.md5:
-            raise UserError(f"{target}: is not the file expected (its MD5 differs); delete it to fetch it anew")
+        if wrong := _wrong(remote, target) or _changed(target, kept):
+            raise UserError(f"{target}: is not the file expected ({wrong}); delete it to fetch it anew")
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _receive_all(remote.url, partial, progress)
-        if remote.md5 and _md5(partial.path) != remote.md5:
+        if wrong := _wrong(remote, partial.path):
             partial.remove()
-            raise UserError(f"{remote.url}: the file that came is not the one expected (its MD5 differs); try again")
+            raise UserError(f"{remote.url}: the file that came is not the one expected ({wrong}); try again")
+        if not published(remote):
+            kept.write_text(f"{_digest(partial.path, 'sha256')}  {remote.file}\n", encoding="utf-8")
         partial.path.replace(target)
         partial.remove()
     except OSError as error:
         raise write_error(target, error) from error
     return target
+
+
+def published(remote: Remote) -> bool:
+    """Whether there is a checksum that somebody else made."""
+    return bool(remote.md5 or remote.sha256)
+
+
+def _wrong(remote: Remote, path: Path) -> str:
+    """What differs from what was published; empty if nothing does."""
+    if remote.size and path.stat().st_size != remote.size:
+        return f"{path.stat().st_size:,} bytes, not {remote.size:,}"
+    for name, expected in (("md5", remote.md5), ("sha256", remote.sha256)):
+        if expected and _digest(path, name) != expected:
+            return f"its {name.upper()} differs"
+    return ""
+
+
+def _changed(path: Path, kept: Path) -> str:
+    """Whether a file is no longer what its checksum, noted when it came, says."""
+    if not kept.is_file():
+        return ""
+    noted = kept.read_text(encoding="utf-8", errors="replace").split()
+    return "" if noted[:1] == [_digest(path, "sha256")] else f"its SHA256 is not that of {kept.name}"
 
 
 def _receive_all(url: str, partial: _Partial, progress: Progress | None) -> None:
@@ -141,8 +171,8 @@ def _whole_size(error: HTTPError) -> int:
     return int(match[1]) if match else -1
 
 
-def _md5(path: Path) -> str:
-    digest = hashlib.md5(usedforsecurity=False)
+def _digest(path: Path, name: str) -> str:
+    digest = hashlib.new(name, usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(BLOCK):
             digest.update(block)

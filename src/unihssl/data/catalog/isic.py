@@ -31,7 +31,7 @@ def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | 
         image, lesion = row["image"], lesions.get(row["image"], "")
         if not lesion.startswith(f"{domain.short}_"):
             continue
-        label = next((c for c in dataset.classes if float(row[c] or 0) == 1), None)
+        label = next((c for c in dataset.classes if _number(row, c, tables[GROUND_TRUTH]) == 1), None)
         if label and image in files:
             samples.append((image, label, lesion))
         elif label:
@@ -73,8 +73,16 @@ def _rows(path: Path | None, columns: tuple[str, ...]) -> Iterator[dict[str, str
         raise UserError(f"{path}: not a readable CSV file ({error})") from None
 
 
+def _number(row: dict[str, str], column: str, path: Path | None) -> float:
+    try:
+        return float(row[column] or 0)
+    except ValueError:
+        said = f"row {row['image']}, column {column}: expected 0 or 1, found '{row[column]}'"
+        raise UserError(f"{path}: {said}; is it the official file?") from None
+
+
 def _domain(name: str, *counts: int) -> CatalogDomain:
-    return CatalogDomain(name, name, sum(counts), dict(zip(_CLASSES, counts, strict=True)))
+    return CatalogDomain(name, name, dict(zip(_CLASSES, counts, strict=True)))
 
 
 DATASET = Dataset(
@@ -96,4 +104,5 @@ DATASET = Dataset(
     archive_hints=("isic2019", "isic2019traininginput*"),
     caution="split by image, as in the paper, test images share their lesions with training images and accuracy is "
     "too high; --group-by lesion_id keeps a lesion on one side",
+    cure="lesion_id",
 )

@@ -43,7 +43,7 @@ _ROWS = [line.split() for line in _COUNTS.strip().splitlines()[1:]]
 
 def _domain(name: str, short: str, column: int) -> CatalogDomain:
     counts = {row[0]: int(row[column]) for row in _ROWS}
-    return CatalogDomain(name, short, sum(counts.values()), counts, (name,))
+    return CatalogDomain(name, short, counts, (name,))
 
 
 DATASET = Dataset(

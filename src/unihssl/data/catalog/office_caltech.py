@@ -9,7 +9,7 @@ _CLASSES = tuple(_NAMES.split())
 
 def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
     folders = (name, "caltech") if name == "caltech10" else (name,)
-    return CatalogDomain(name, short, sum(counts), dict(zip(_CLASSES, counts, strict=True)), folders)
+    return CatalogDomain(name, short, dict(zip(_CLASSES, counts, strict=True)), folders)
 
 
 DATASET = Dataset(
@@ -25,8 +25,8 @@ DATASET = Dataset(
     pairs=(),
     licence="none stated; for research",
     source="https://github.com/LeoGautheron/OfficeCaltechDomainAdaptation",
-    archives=("office_caltech10.tar",),
-    get="clone or download the repository; its images are in domain/class folders",
+    archives=("OfficeCaltechDomainAdaptation-master.zip",),
+    get="clone the repository, or use its Download ZIP; its images are in domain/class folders",
     tree="amazon/<class>/frame_0001.jpg\ncaltech10/<class>/...\ndslr/<class>/...\nwebcam/<class>/...",
     find=find_domain,
     archive_hints=("officecaltech*",),

@@ -21,7 +21,13 @@ class Prepared:
 
 
 def prepare(
-    dataset: Dataset, domain: CatalogDomain, found: Found, side: int, cache: Path, progress: Progress
+    dataset: Dataset,
+    domain: CatalogDomain,
+    found: Found,
+    side: int,
+    cache: Path,
+    progress: Progress,
+    waiting: Progress | None = None,
 ) -> Prepared:
     """The domain's images, side x side, in the cache. Arrays (digits) need no decoding and are left as they are."""
     if isinstance(found.items, np.ndarray):
@@ -34,7 +40,7 @@ def prepare(
         progress(done, total)
 
     try:
-        decoded = Cache(cache).decoded(found.items, (side, side), told)
+        decoded = Cache(cache).decoded(found.items, (side, side), told, waiting)
     except OSError as error:
         size = len(found.items) * side * side * 3
         raise UserError(

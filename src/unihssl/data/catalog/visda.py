@@ -11,7 +11,7 @@ _REAL = (3646, 3475, 4690, 10401, 4691, 2075, 5796, 4000, 4549, 2281, 4236, 5548
 
 
 def _domain(name: str, short: str, folder: str, counts: tuple[int, ...]) -> CatalogDomain:
-    return CatalogDomain(name, short, sum(counts), dict(zip(_CLASSES, counts, strict=True)), (folder,))
+    return CatalogDomain(name, short, dict(zip(_CLASSES, counts, strict=True)), (folder,))
 
 
 DATASET = Dataset(
