@@ -15,6 +15,7 @@ from warm_cli import FAST, Started, error, train, train_args, unihssl
 from unihssl import UserError, fit, load
 from unihssl.methods.unihssl import UniHSSL
 from unihssl.training.recorder import Recorder
+from unihssl.training.run_directory import RunDirectory
 
 
 def _interrupt(*_: object) -> None:
@@ -221,3 +222,9 @@ def test_a_refused_resume_leaves_the_run_as_it_was(image_folders, own_folders, t
         fit(str(own_folders()[0]), unlabeled, tmp_path / "run", resume=True, **knobs)
     assert (tmp_path / "run" / "config.yaml").read_text() == before
     assert fit("", "", tmp_path / "run", resume=True).result["pooled"]["n"]
+
+
+def test_a_folder_that_vanishes_under_a_run_is_what_the_error_says(tmp_path):
+    with pytest.raises(UserError, match="could not be written"), RunDirectory(tmp_path / "run", resume=False) as run:
+        shutil.rmtree(run.folder)
+        raise UserError(f"{run.folder}: could not be written")

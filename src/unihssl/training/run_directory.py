@@ -63,8 +63,8 @@ class RunDirectory:
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._lock:
-            if value and [entry.name for entry in self.folder.iterdir()] == [LOCK]:  # it never became a run
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):  # the folder may be gone, which the error under way then says
+                if value and [entry.name for entry in self.folder.iterdir()] == [LOCK]:  # it never became a run
                     (self.folder / LOCK).unlink()
                     self.folder.rmdir()
             self._lock.close()
