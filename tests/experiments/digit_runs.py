@@ -18,6 +18,8 @@ def digit_runs(names: list[str], seeds: int, knobs: dict[str, Any]) -> list[Run]
 class Here:
     """Runs in this process: no five seconds to start another."""
 
+    workers = 1
+
     def launch(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
         for task in tasks:
             yield task, function(task)

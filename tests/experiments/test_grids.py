@@ -104,3 +104,8 @@ def test_a_finished_run_is_not_taken_for_one_of_other_samples(tmp_path):
     assert [run.result for run in run_grid(runs, no_digits, tmp_path, make_launcher())] == first  # the data are gone
     with pytest.raises(UserError, match="finished, but on other samples than are here now; give another --out"):
         list(run_grid(runs, fewer_digits, tmp_path, make_launcher()))
+
+
+def test_a_knob_of_other_methods_is_called_so():
+    with pytest.raises(UserError, match="--set lambda_pa: a knob of unihssl; none of these methods has it"):
+        benchmark_runs(protocol(lambda_pa=1), ["P/A"], ["supervised", "mcc"], 1)

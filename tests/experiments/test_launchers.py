@@ -60,7 +60,7 @@ def test_a_grid_of_four_runs_names_a_fifth_that_fails_and_repeats_nothing(launch
     monkeypatch.chdir(tmp_path)  # a relative folder must mean the same to the workers
     done = {run.folder(Path()): run for run in run_grid(runs, LOAD, Path("out"), launcher)}
     bad = done.pop(runs[0].folder(Path()))
-    assert bad.failure.startswith("UserError: digits: no domain 'nowhere'")
+    assert bad.failure.startswith("digits: no domain 'nowhere'")
     assert len(done) == 4 and all(run.result["pooled"]["n"] for run in done.values())
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*/result.json")}
     assert len(written) == 4

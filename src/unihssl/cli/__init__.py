@@ -41,7 +41,8 @@ def main() -> None:
         typer.echo(f"error: {error}", err=True)
         sys.exit(1)
     except UsageError as error:
-        typer.echo(f"error: {error.format_message()} See: unihssl --help", err=True)
+        command = error.ctx.command_path if getattr(error, "ctx", None) else "unihssl"
+        typer.echo(f"error: {error.format_message().rstrip('.')}. See: {command} --help", err=True)
         sys.exit(2)
     except (RunInterruptedError, typer.Abort, KeyboardInterrupt) as stop:
         typer.echo(str(stop) or "stopped", err=True)

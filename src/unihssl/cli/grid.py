@@ -1,12 +1,14 @@
 """What the commands that train a grid of runs share: from options to a protocol, and from runs to tables."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from unihssl.cli.options import split_setting
+from unihssl.errors import UserError
 
 if TYPE_CHECKING:
     from unihssl.experiments.grid import Run
@@ -21,6 +23,8 @@ def make_protocol(
     from unihssl.data import catalog
     from unihssl.experiments.protocol import Protocol
 
+    if weights not in ("", "pretrained", "none") and not Path(weights).is_file():
+        raise UserError(f"{weights}: no such weights file")
     asked = {"backbone": backbone, "weights": weights, "group_by": group_by}
     asked = dict(map(split_setting, settings)) | {name: value for name, value in asked.items() if value}
     return Protocol(catalog.get(dataset), root, preset, asked)
@@ -33,7 +37,8 @@ def run_and_report(
 
     Those that are written are of all runs of the data set and experiment in `out`: a call for some adds to them.
     """
-    from unihssl.errors import UserError
+    from unihssl.cli.underway import Underway, name_of
+    from unihssl.data.readers import some
     from unihssl.experiments.details import detail_rows
     from unihssl.experiments.grid import distinct, finished, run_grid
     from unihssl.experiments.report import write_report
@@ -44,15 +49,20 @@ def run_and_report(
     waiting = [run for run in runs if not finished(run, out.resolve())]
     for note in [*protocol.cautions(), *(protocol.check([run.pair for run in waiting]) if waiting else [])]:
         typer.echo(f"note: {note}", err=True)
-    failures, still = [], {run.folder(out) for run in waiting}
-    for done, run in enumerate(run_grid(runs, protocol.loader, out, launcher), start=1):
-        if run.failure:
-            failures.append(run.failure)
-        if not as_json:
-            row = " and ".join(dict.fromkeys(role.variant for role in run.roles))
-            name = f"{run.pair} {row} seed {run.knobs['seed']}"
-            before = "" if run.folder(out) in still or run.failure else " (was finished)"
-            typer.echo(f"[{done}/{len(runs)}] {name}: {run.failure or _accuracy(run)}{before}", err=True)
+    if waiting:
+        before = f", {len(runs) - len(waiting)} were finished" if len(waiting) < len(runs) else ""
+        typer.echo(f"{len(waiting)} runs to train{before}; {launcher.workers} at a time, in {out}", err=True)
+    failures: dict[str, str] = {}
+    with Underway(waiting, out.resolve()) as underway, closing(run_grid(runs, protocol.loader, out, launcher)) as grid:
+        for number, run in enumerate(grid, start=1):
+            trained = number > len(runs) - len(waiting)
+            underway.done += trained
+            outcome = _accuracy(run) + ("" if trained else " (was finished)")
+            if run.failure:
+                outcome = "failed, as one before" if run.failure in failures.values() else f"failed: {run.failure}"
+                failures[name_of(run)] = run.failure
+            if not as_json:
+                underway.say(f"[{number}/{len(runs)}] {name_of(run)}: {outcome}")
     wanted = {(role.experiment, role.variant) for run in runs for role in run.roles}
     folders = {folder for run in runs if (folder := run.folder(out)).is_dir()}
     records = [r for r in read_records(folders) if (r.experiment, r.variant) in wanted]
@@ -67,7 +77,8 @@ def run_and_report(
         known = [r for r in read_records([out], preferred=folders) if (r.dataset, r.experiment) == of]
         write_report(known, out, records[0].experiment)
     if failures:
-        raise UserError(f"{len(failures)} of {len(runs)} runs failed; first: {failures[0]}")
+        named = f"{some(list(failures))}; first: {next(iter(failures.values()))}"
+        raise UserError(f"{len(failures)} of {len(runs)} runs failed: {named}")
 
 
 def show(records: Sequence["Record"]) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -81,7 +81,7 @@ def distinct(runs: Sequence[Run]) -> list[Run]:
 LoadPair = Callable[[str], tuple[Any, Any]]
 
 
-def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Launcher) -> Iterator[Run]:
+def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Launcher) -> Generator[Run, None, None]:
     """Every run with its result, or what made it fail, as each is done. `load_pair` must be importable by name."""
     out = out.resolve()  # a worker may live in another folder
     waiting = []
@@ -132,6 +132,8 @@ def _train(run: Run, load_pair: LoadPair, out: Path) -> Run:
             model = train(run.folder(out), labeled, unlabeled, run.knobs, resume=True, display=display)
     except RunInterruptedError:
         raise
+    except UserError as error:
+        return replace(run, failure=str(error))
     except Exception as error:  # as text: not every exception can be sent to another process
         return replace(run, failure=f"{type(error).__name__}: {error}")
     return replace(run, result=model.result)

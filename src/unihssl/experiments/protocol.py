@@ -96,6 +96,9 @@ class Protocol:
                 raise UserError(f"--set {name}: a grid goes through several; use {options[name]}")
             known = [m for m in rows if name in knob_fields(Settings, methods.get(m.partition(":")[0]).Params)]
             if not known:
+                others = [m.name for m in methods.available().values() if name in knob_fields(m.Params)]
+                if others:
+                    raise UserError(f"--set {name}: a knob of {', '.join(others)}; none of these methods has it")
                 resolve({"method": rows[0].partition(":")[0], name: self.asked[name]})  # says what was meant
 
     def cautions(self) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from unihssl.errors import UserError
+from unihssl.methods.presets import PRESETS
 
 
 @dataclass(frozen=True)
@@ -36,5 +37,6 @@ SCHEDULES: Mapping[str, Schedule] = {
 def get(name: str) -> Schedule:
     if name in SCHEDULES:
         return SCHEDULES[name]
-    hint = f"; the method's preset is set by --set preset={name}" if name in ("finetune", "original") else ""
+    own = [f"{method}:{name}" for method in PRESETS.get(name, ())]
+    hint = f"; that is one of a method's own: --methods {own[0]}, or --set preset={name}" if own else ""
     raise UserError(f"unknown preset '{name}': there are {', '.join(SCHEDULES)}{hint}")

@@ -12,7 +12,9 @@ class ProcessDiedError(Exception):
 
 
 class Launcher(Protocol):
-    """Calls a function on every task, several at a time, each in a process of its own."""
+    """Calls a function on every task, `workers` at a time, each in a process of its own."""
+
+    workers: int
 
     def launch(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[tuple[T, R | Exception], None, None]:
         """Each task with what came of it, as it is done: a result, or the exception that ended this task alone.

@@ -1,0 +1,40 @@
+"""What a grid says while it trains."""
+
+import json
+from pathlib import Path
+
+import pytest
+from digit_runs import digit_runs
+
+from unihssl.cli.grid import make_protocol
+from unihssl.cli.underway import Underway, _duration
+from unihssl.errors import UserError
+from unihssl.experiments import schedules
+
+
+def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
+    runs = digit_runs(["supervised", "mcc"], 2, {})
+    underway = Underway(runs, tmp_path)
+    assert underway.line() == "starting; 0 of 4 trained"
+    folders = [run.folder(tmp_path) for run in runs]
+    for folder in folders[:3]:
+        folder.mkdir()
+        (folder / "config.yaml").touch()
+    (folders[0] / "result.json").write_text("{}")
+    row = {"stage": "supervised", "step": 40}
+    (folders[1] / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    underway.done = 1
+    underway._start -= 100
+    names = [f"{run.pair} {run.roles[0].variant} seed {run.knobs['seed']}" for run in runs]
+    assert underway.line().startswith(f"{names[1]} (supervised, step 40); {names[2]}; 1 of 4 trained; about 5 min left")
+
+
+def test_durations_are_said_as_people_do():
+    assert [_duration(s) for s in (4.4, 61, 3600 * 2 + 660)] == ["4 s", "1 min", "2 h 11 min"]
+
+
+def test_mistakes_common_to_all_runs_are_told_before_any():
+    with pytest.raises(UserError, match=r"nowhere.pt: no such weights file"):
+        make_protocol("digits", Path("data"), "", "", "nowhere.pt", "", [])
+    with pytest.raises(UserError, match=r"unknown preset 'robust'.*--methods unihssl:robust, or --set preset=robust"):
+        schedules.get("robust")
