@@ -15,7 +15,7 @@ from unihssl.experiments import schedules
 def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
     runs = digit_runs(["supervised", "mcc"], 2, {})
     underway = Underway(runs, tmp_path)
-    assert underway.line() == "starting; 0 of 4 trained"
+    assert underway.line() == "0 of 4 trained; starting"
     folders = [run.folder(tmp_path) for run in runs]
     for folder in folders[:3]:
         folder.mkdir()
@@ -26,7 +26,7 @@ def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
     underway.done = 1
     underway._start -= 100
     names = [f"{run.pair} {run.roles[0].variant} seed {run.knobs['seed']}" for run in runs]
-    assert underway.line().startswith(f"{names[1]} (supervised, step 40); {names[2]}; 1 of 4 trained; about 5 min left")
+    assert underway.line() == f"1 of 4 trained; about 5 min left; {names[1]} (supervised, step 40); {names[2]}"
 
 
 def test_durations_are_said_as_people_do():

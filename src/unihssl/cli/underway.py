@@ -55,7 +55,7 @@ class Underway:
     def line(self) -> str:
         took, left = time.monotonic() - self._start, len(self.waiting) - self.done
         wait = f"; about {_duration(took / self.done * left)} left" if self.done else ""
-        return f"{'; '.join(self._begun()) or 'starting'}; {self.done} of {len(self.waiting)} trained{wait}"
+        return f"{self.done} of {len(self.waiting)} trained{wait}; {'; '.join(self._begun()) or 'starting'}"
 
     def _begun(self) -> list[str]:
         from unihssl.training.log import read_metrics
