@@ -89,6 +89,16 @@ class TestEveryKind:
             unpack(path)
         assert tree(tmp_path) == [name]
 
+    def test_cut_short_anywhere(self, tmp_path, make, name):
+        """Python's tarfile takes a tar cut in or before an entry's header for a whole one."""
+        whole = make(tmp_path / name, GOOD).read_bytes()
+        end = len(whole.rstrip(b"\0")) if name == "x.tar" else len(whole)  # the padding of a tar may be gone
+        for length in {*range(1, end, 97), end // 512 * 512, end - 1}:
+            (tmp_path / name).write_bytes(whole[:length])
+            with pytest.raises(UserError, match="damaged or cut short"):
+                unpack(tmp_path / name)
+        assert tree(tmp_path) == [name]
+
     def test_interrupted(self, tmp_path, make, name):
         def interrupt(done, total):
             assert (tmp_path / f".{name}.unpacking").is_dir()
@@ -113,6 +123,29 @@ class TestEveryKind:
     def test_nothing_inside(self, tmp_path, make, name):
         with pytest.raises(UserError, match=f"{name}: the archive holds no files"):
             unpack(make(tmp_path / name, {}))
+
+
+@pytest.mark.parametrize("left", [1, 512, 1024])
+def test_a_tar_without_padding(tmp_path, left):
+    """Some writers end with one block of zeros, or do not fill up the record. One with no zeros may be cut."""
+    path = make_tar(tmp_path / "x.tar", GOOD)
+    whole = path.read_bytes()
+    end = -(-len(whole.rstrip(b"\0")) // 512) * 512
+    path.write_bytes(whole[:end])
+    with pytest.raises(UserError, match=r"damaged or cut short.*\(the mark of its end is missing: empty header\)"):
+        unpack(path)
+    path.write_bytes(whole[: end + left])
+    assert tree(unpack(path)) == sorted(GOOD)
+
+
+def test_a_damaged_header_is_no_end(tmp_path):
+    path = make_tar(tmp_path / "x.tar", GOOD)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"art/dog")] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"damaged or cut short.*bad checksum"):
+        unpack(path)
+    assert tree(tmp_path) == ["x.tar"]
 
 
 @pytest.mark.parametrize(
