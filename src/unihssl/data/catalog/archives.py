@@ -83,6 +83,16 @@ def unpack(archive: Path, progress: Progress | None = None, fits: Fits | None = 
     return folder
 
 
+def seems_to_hold(archive: Path, folder: Path) -> bool:
+    """Whether a folder beside an archive is what it unpacks to, by its name or by its first file's folder."""
+    if stem(archive) == folder.name:
+        return True
+    first = None
+    with suppress(UserError), _opened(archive) as listing:
+        first = next(listing, None)
+    return first is not None and first.parts[0] == folder.name
+
+
 @contextmanager
 def _held(archive: Path) -> Iterator[None]:
     """One process at a time; where files cannot be locked, without."""
