@@ -15,7 +15,7 @@ from catalog_trees import SHARED, fill, lay_out, lay_out_isic, lay_out_lists, la
 from unihssl.config import Settings
 from unihssl.data import catalog
 from unihssl.data.catalog import check
-from unihssl.data.catalog.prepare import prepare
+from unihssl.data.catalog.prepare import decoded_before, prepare
 from unihssl.data.sources import labeled_domain, unlabeled_domain
 from unihssl.data.store import fill_store
 from unihssl.errors import UserError
@@ -130,6 +130,12 @@ class TestOffice31:
         (tmp_path / "Art.txt").write_text(f"{line}\n")
         with pytest.raises(UserError, match=r"or 'images/1.jpg Alarm_Clock' \(path and class\); found:"):
             check(HOME, tmp_path)
+
+    def test_list_files_of_nothing(self, tmp_path):
+        (tmp_path / "dslr").mkdir()
+        (tmp_path / "dslr.txt").write_text("dslr/mug/1.jpg 17\ndslr/pen/1.jpg 19\n")
+        said = "dslr: 2 images of dslr.txt are not there (dslr/mug/1.jpg, dslr/pen/1.jpg)"
+        assert problems(OFFICE31, tmp_path, "D") == [said]
 
     def test_list_files_with_names_of_classes(self, tmp_path):
         fill(tmp_path / "pool of all", 3)
@@ -258,6 +264,22 @@ class TestPrepare:
         (result,) = check(OFFICE31, small, [OFFICE31.domain("W")])
         done = prepare(OFFICE31, result.domain, result.found, 12, tmp_path / "cache", lambda *_: None)
         assert (done.images, done.unreadable) == (61, {"mug/frame_00001.jpg": "not an image"})
+
+    def test_going_on(self, small, tmp_path, monkeypatch):
+        monkeypatch.setattr("unihssl.data.journal.EVERY_SECONDS", 0)
+        (result,) = check(OFFICE31, small, [OFFICE31.domain("W")])
+
+        def stop(done, total):
+            if done == 20:
+                raise KeyboardInterrupt
+
+        assert decoded_before(result.found, 12, tmp_path / "cache") == 0
+        with pytest.raises(KeyboardInterrupt):
+            prepare(OFFICE31, result.domain, result.found, 12, tmp_path / "cache", stop)
+        assert 20 <= decoded_before(result.found, 12, tmp_path / "cache") <= 62
+        assert decoded_before(result.found, 16, tmp_path / "cache") == 0
+        prepare(OFFICE31, result.domain, result.found, 12, tmp_path / "cache", lambda *_: None)
+        assert decoded_before(result.found, 12, tmp_path / "cache") == 0
 
     def test_a_cache_that_cannot_be(self, small, tmp_path):
         (tmp_path / "cache").write_text("in the way")

@@ -93,7 +93,7 @@ def _compare(
     if folder:
         blame = f"the folder {folder} is in the way of {unpacked[folder].name} and has nothing of {dataset.title}"
         said = [f"{domain.name}: {blame}; move or delete it"]
-    elif hollow := next(_named_like(domain, root), None):
+    elif found is None and (hollow := next(_named_like(domain, root), None)):
         said = [
             f"{domain.name}: not found: {hollow} has no class folders such as {dataset.classes[0]}, and no list file"
         ]
