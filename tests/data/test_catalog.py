@@ -15,7 +15,7 @@ from catalog_trees import SHARED, fill, lay_out, lay_out_isic, lay_out_lists, la
 from unihssl.config import Settings
 from unihssl.data import catalog
 from unihssl.data.catalog import check
-from unihssl.data.catalog.prepare import prepare
+from unihssl.data.catalog.prepare import decoded_before, prepare
 from unihssl.data.sources import labeled_domain, unlabeled_domain
 from unihssl.data.store import fill_store
 from unihssl.errors import UserError
@@ -110,7 +110,7 @@ class TestOffice31:
         assert problems(OFFICE31, lay_out_lists(tmp_path, OFFICE31)) == []
         (tmp_path / "pool/webcam/c17/frame_00001.jpg").unlink()
         assert problems(OFFICE31, tmp_path) == [
-            "webcam: 1 images of webcam.txt are not there (pool/webcam/c17/frame_00001.jpg)",
+            "webcam: 1 image of webcam.txt is not there (pool/webcam/c17/frame_00001.jpg)",
             "webcam/mug: expected 27 images, found 26",
         ]
 
@@ -120,8 +120,30 @@ class TestOffice31:
         with pytest.raises(UserError, match=r"dslr.txt: line 2: label 17 stands for mug and for pen"):
             check(OFFICE31, tmp_path)
         listing.write_text("dslr/images/mug/1.jpg\n")
-        with pytest.raises(UserError, match="line 1 is not 'path label'"):
+
+    @pytest.mark.parametrize("line", ["dslr/images/mug/1.jpg", "17", "dslr/1.jpg 31", "dslr/1.jpg mugs"])
+    def test_lines_of_list_files_that_say_nothing(self, tmp_path, line):
+        (tmp_path / "dslr.txt").write_text(f"dslr/images/mug/1.jpg 17\n{line}\n")
+        expected = "expected 'images/back_pack/1.jpg 0' .* or 'images/1.jpg back_pack' .* or 'images/1.jpg 0' "
+        with pytest.raises(UserError, match=f"dslr.txt: line 2: {expected}.*; found: {line}$"):
             check(OFFICE31, tmp_path)
+        (tmp_path / "Art.txt").write_text(f"{line}\n")
+        with pytest.raises(UserError, match=r"or 'images/1.jpg Alarm_Clock' \(path and class\); found:"):
+            check(HOME, tmp_path)
+
+    def test_list_files_of_nothing(self, tmp_path):
+        (tmp_path / "dslr").mkdir()
+        (tmp_path / "dslr.txt").write_text("dslr/mug/1.jpg 17\ndslr/pen/1.jpg 19\n")
+        said = "dslr: 2 images of dslr.txt are not there (dslr/mug/1.jpg, dslr/pen/1.jpg)"
+        assert problems(OFFICE31, tmp_path, "D") == [said]
+
+    def test_list_files_with_names_of_classes(self, tmp_path):
+        fill(tmp_path / "pool of all", 3)
+        lines = ["pool of all/frame_00001.jpg mug", "pool of all/frame_00002.jpg\tback_pack", "\n"]
+        (tmp_path / "dslr.txt").write_text("\n".join(lines))
+        (result,) = check(OFFICE31, tmp_path, [OFFICE31.domain("D")])
+        assert result.found.labels == ["back_pack", "mug"]
+        assert [path.name for path in result.found.items] == ["frame_00002.jpg", "frame_00001.jpg"]
 
     def test_missing_images(self, own):
         for number in (1, 5, 9):
@@ -147,7 +169,7 @@ class TestOffice31:
         fill(own / "dslr/images/pen/more", 2)
         shutil.copy(own / "dslr/images/pen/frame_00001.jpg", own / "dslr/images/loose.jpg")
         assert problems(OFFICE31, own) == [
-            "dslr: 1 images lie outside any class folder (loose.jpg)",
+            "dslr: 1 image lies outside any class folder (loose.jpg)",
             "dslr/pen: expected 10 images, found 12",
         ]
 
@@ -156,8 +178,8 @@ class TestOffice31:
         assert problems(OFFICE31, own) == ["amazon: not found: no folder amazon, and no list file"]
 
     def test_wrong_or_missing_folder(self, own, tmp_path):
-        for root in (own / "amazon", tmp_path / "nowhere"):
-            assert [p.split(":")[1] for p in problems(OFFICE31, root)] == [" not found"] * 3
+        for root, missing in ((own / "amazon", 2), (own / "amazon" / "images", 3), (tmp_path / "nowhere", 3)):
+            assert [p.split(":")[1] for p in problems(OFFICE31, root)] == [" not found"] * missing
         with pytest.raises(UserError, match=r"office-31: amazon: not found.* see: unihssl data check office-31"):
             catalog.load("office-31", "A/W", tmp_path / "nowhere")
 
@@ -181,6 +203,36 @@ class TestOffice31:
         shutil.copytree(official, tmp_path / "office31", copy_function=os.link)
         assert problems(OFFICE31, tmp_path) == []
         assert problems(CALTECH, tmp_path) == []
+
+    def test_its_ten_class_cousin_alone_is_refused(self, tmp_path):
+        lay_out(tmp_path / "office_caltech10", CALTECH)
+        said = (
+            f"amazon: only 9 of 31 classes have images in {tmp_path}/office_caltech10/amazon, "
+            "which looks like office-caltech-10"
+        )
+        result = check(OFFICE31, tmp_path)[0]
+        assert result.problems[0] == said and result.foreign and result.unusable
+        with pytest.raises(UserError, match=rf"office-31: {said} under {tmp_path}; see: unihssl data check"):
+            catalog.load("office-31", "A/W", tmp_path)
+        assert [len(domain) for domain in catalog.load("office-caltech-10", "A/W", tmp_path)] == [958, 295]
+
+    def test_it_is_found_beneath_its_cousin(self, own, tmp_path):
+        """Even if that is nearer to the root, or if it is still an archive."""
+        lay_out(tmp_path / "data", CALTECH)
+        shutil.move(own, tmp_path / "data" / "here" / "office31")
+        assert problems(OFFICE31, tmp_path / "data") == []
+        shutil.make_archive(str(tmp_path / "data/here/office31"), "tar", tmp_path / "data/here/office31")
+        shutil.rmtree(tmp_path / "data/here/office31")
+        assert problems(OFFICE31, tmp_path / "data") == []
+
+    def test_half_of_the_classes(self, own):
+        for name in OFFICE31.classes[:15]:
+            shutil.rmtree(own / "webcam/images" / name)
+        assert "not as published" in catalog.load("office-31", "A/W", own)[1].notes[0]
+        shutil.rmtree(own / "webcam/images" / OFFICE31.classes[15])
+        said = "webcam: only 15 of 31 classes have images in .*/webcam/images, which may be another data set"
+        with pytest.raises(UserError, match=said):
+            catalog.load("office-31", "A/W", own)
 
 
 class TestPrepare:
@@ -212,6 +264,22 @@ class TestPrepare:
         (result,) = check(OFFICE31, small, [OFFICE31.domain("W")])
         done = prepare(OFFICE31, result.domain, result.found, 12, tmp_path / "cache", lambda *_: None)
         assert (done.images, done.unreadable) == (61, {"mug/frame_00001.jpg": "not an image"})
+
+    def test_going_on(self, small, tmp_path, monkeypatch):
+        monkeypatch.setattr("unihssl.data.journal.EVERY_SECONDS", 0)
+        (result,) = check(OFFICE31, small, [OFFICE31.domain("W")])
+
+        def stop(done, total):
+            if done == 20:
+                raise KeyboardInterrupt
+
+        assert decoded_before(result.found, 12, tmp_path / "cache") == 0
+        with pytest.raises(KeyboardInterrupt):
+            prepare(OFFICE31, result.domain, result.found, 12, tmp_path / "cache", stop)
+        assert 20 <= decoded_before(result.found, 12, tmp_path / "cache") <= 62
+        assert decoded_before(result.found, 16, tmp_path / "cache") == 0
+        prepare(OFFICE31, result.domain, result.found, 12, tmp_path / "cache", lambda *_: None)
+        assert decoded_before(result.found, 12, tmp_path / "cache") == 0
 
     def test_a_cache_that_cannot_be(self, small, tmp_path):
         (tmp_path / "cache").write_text("in the way")
@@ -267,7 +335,7 @@ def test_visda_with_all_its_files(tmp_path_factory):
             (root / folder / "image_list.txt").write_text("unused")
         assert problems(VISDA, root) == []
         (root / "validation" / "train" / "frame_00001.png").unlink()
-        assert problems(VISDA, root, "real") == ["real/train: expected 4236 images, found 4235"]
+        assert problems(VISDA, root, "real") == ["real/train: expected 4,236 images, found 4,235"]
     finally:
         shutil.rmtree(root)  # 200,000 names are too many to keep for later
 
@@ -288,6 +356,7 @@ class TestIsic:
         ("ISIC_2", "MEL", "BCN_1"),
         ("ISIC_3", "NV", "BCN_2"),
         ("ISIC_4", "NV", "HAM_7"),
+        *((f"ISIC_7_{source}_{c}", c, f"{source}_{c}") for c in ISIC.classes[2:] for source in ("BCN", "HAM")),
         ("ISIC_5", "MEL", "MSK4_1"),
         ("ISIC_6_downsampled", "NV", ""),
     )
@@ -298,13 +367,14 @@ class TestIsic:
 
     def test_lesions_are_groups_on_demand(self, small):
         labeled, _ = catalog.load("isic-2019", "BCN/HAM", small)
-        assert (labeled.names, labeled.labels) == (["ISIC_1", "ISIC_2", "ISIC_3"], ["MEL", "MEL", "NV"])
+        assert (labeled.names[:3], labeled.labels[:3]) == (["ISIC_1", "ISIC_2", "ISIC_3"], ["MEL", "MEL", "NV"])
+        assert len(labeled) == 9
         domain = labeled_domain(labeled, Settings(group_by="lesion_id"))
-        assert domain.groups.tolist() == ["BCN_1", "BCN_1", "BCN_2"]
+        assert domain.groups.tolist()[:3] == ["BCN_1", "BCN_1", "BCN_2"]
         assert not any("group_by" in note for note in domain.notes)
         domain = labeled_domain(labeled, Settings())
         assert domain.groups is None
-        assert "2 of 3 images share their lesion_id with another" in domain.notes[-1]
+        assert "2 of 9 images share their lesion_id with another" in domain.notes[-1]
         assert "group_by=lesion_id keeps them on one side" in labeled_domain(labeled.name, Settings()).notes[-1]
         with pytest.raises(UserError, match="cannot group_by=patient; its columns are lesion_id"):
             labeled_domain(labeled, Settings(group_by="patient"))
@@ -312,13 +382,13 @@ class TestIsic:
     def test_images_that_are_gone(self, small):
         (small / "ISIC_2019_Training_Input/ISIC_2.jpg").unlink()
         said = problems(ISIC, small, "BCN")
-        assert said[0] == "BCN: 1 images of ISIC_2019_Training_GroundTruth.csv are not there (ISIC_2)"
-        assert said[1] == "BCN/MEL: expected 2857 images, found 1"
+        assert said[0] == "BCN: 1 image of ISIC_2019_Training_GroundTruth.csv is not there (ISIC_2)"
+        assert said[1] == "BCN/MEL: expected 2,857 images, found 1"
 
     def test_tables_that_are_gone_or_others(self, small):
         table = small / "ISIC_2019_Training_Metadata.csv"
         table.unlink()
-        assert problems(ISIC, small, "HAM")[0] == f"HAM: ISIC_2019_Training_Metadata.csv not found under {small}"
+        assert problems(ISIC, small, "HAM") == [f"HAM: ISIC_2019_Training_Metadata.csv not found under {small}"]
         table.write_text("image,sex\nISIC_1,male\n")
         with pytest.raises(UserError, match=r"Metadata.csv: no column lesion_id; is it the official file\?"):
             check(ISIC, small)
@@ -365,14 +435,19 @@ class TestDigits:
             (tmp_path / name).write_bytes(bz2.compress("\n".join(part).encode(), 1))
         self.expect(tmp_path)
         (tmp_path / "usps.t.bz2").write_bytes((tmp_path / "usps.t.bz2").read_bytes()[:-99])
-        with pytest.raises(UserError, match=r"usps.bz2: cannot be read as USPS digits \("):
-            check(DIGITS, tmp_path)
+        (said,) = problems(DIGITS, tmp_path)
+        assert said.startswith(f"usps: {tmp_path}/usps.bz2: cannot be read as USPS digits (")
 
     def test_h5(self, tmp_path, monkeypatch):
         (tmp_path / "usps.h5").write_bytes(b"")
         monkeypatch.setitem(sys.modules, "h5py", None)
-        with pytest.raises(UserError, match=r"usps.h5: reading it needs h5py.* pip install 'unihssl\[hdf5\]'"):
-            check(DIGITS, tmp_path)
+        mnist, usps, uci = check(DIGITS, tmp_path)
+        assert (len(mnist.found.items), mnist.problems, len(uci.found.items), uci.problems) == (3000, (), 1797, ())
+        (said,) = usps.problems
+        assert "usps.h5: reading it needs h5py" in said and "pip install 'unihssl[hdf5]'" in said
+        with pytest.raises(UserError, match=r"digits: usps: .*usps.h5: reading it needs h5py"):
+            catalog.load("digits", "mnist/usps", tmp_path)
+        assert len(catalog.load("digits", "mnist/uci", tmp_path)[1]) == 1797
         images, labels = self.usps()
         parts = {
             name: {"data": images.reshape(-1, 256)[rows], "target": labels[rows]}
@@ -438,6 +513,23 @@ class TestAFolderInTheWay:
         (photos / "photo").rmdir()
         assert problems(PACS, photos, "photo") == []
         assert problems(PACS, photos, "sketch") == ["sketch: not found: no folder sketch, and no list file"]
+
+    def test_that_is_incomplete(self, photos):
+        """As half of an archive unpacked by other means would be."""
+        for name in ("person", "house", "horse"):
+            fill(photos / "photo" / name, 20)
+        said = problems(PACS, photos, "photo")[0]
+        hint = f"60 of 1,670 images, but pacs_photo.tar lies beside {photos}/photo: if that folder is deleted, it is "
+        assert "photo: only 3 of 7 classes have images" in said and f"; {hint}unpacked again" in said
+        fill(photos / "photo" / "dog", 20)
+        said = problems(PACS, photos, "photo")
+        assert said[0] == f"photo: {hint.replace('60', '80')}unpacked again"
+        assert said[1] == "photo/dog: expected 189 images, found 20"
+        (photos / "pacs_photo.tar").rename(photos / "mine.tar")
+        assert problems(PACS, photos, "photo")[0] == said[1]
+        assert problems(PACS, photos / "mine.tar", "photo")[0] == said[0].replace("pacs_photo", "mine")
+        shutil.rmtree(photos / "photo")
+        assert problems(PACS, photos / "mine.tar", "photo") == []
 
     def test_of_isic(self, tmp_path):
         lay_out_isic(tmp_path, list(TestIsic.ROWS), ISIC.classes)

@@ -4,6 +4,7 @@ import io
 import stat
 import tarfile
 import zipfile
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from unihssl.data.catalog.archives import unpack
 from unihssl.errors import UserError
 
 OFFICE31, HOME = catalog.get("office-31"), catalog.get("office-home")
+PACS, CALTECH = catalog.get("pacs"), catalog.get("office-caltech-10")
 GOOD = {"art/cat/1.jpg": tiny(), "art/dog/1.jpg": tiny(), "photo/cat/1.jpg": tiny()}
 
 
@@ -89,6 +91,16 @@ class TestEveryKind:
             unpack(path)
         assert tree(tmp_path) == [name]
 
+    def test_cut_short_anywhere(self, tmp_path, make, name):
+        """Python's tarfile takes a tar cut in or before an entry's header for a whole one."""
+        whole = make(tmp_path / name, GOOD).read_bytes()
+        end = len(whole.rstrip(b"\0")) if name == "x.tar" else len(whole)  # the padding of a tar may be gone
+        for length in {*range(1, end, 97), end // 512 * 512, end - 1}:
+            (tmp_path / name).write_bytes(whole[:length])
+            with pytest.raises(UserError, match="damaged or cut short"):
+                unpack(tmp_path / name)
+        assert tree(tmp_path) == [name]
+
     def test_interrupted(self, tmp_path, make, name):
         def interrupt(done, total):
             assert (tmp_path / f".{name}.unpacking").is_dir()
@@ -113,6 +125,29 @@ class TestEveryKind:
     def test_nothing_inside(self, tmp_path, make, name):
         with pytest.raises(UserError, match=f"{name}: the archive holds no files"):
             unpack(make(tmp_path / name, {}))
+
+
+@pytest.mark.parametrize("left", [1, 512, 1024])
+def test_a_tar_without_padding(tmp_path, left):
+    """Some writers end with one block of zeros, or do not fill up the record. One with no zeros may be cut."""
+    path = make_tar(tmp_path / "x.tar", GOOD)
+    whole = path.read_bytes()
+    end = -(-len(whole.rstrip(b"\0")) // 512) * 512
+    path.write_bytes(whole[:end])
+    with pytest.raises(UserError, match=r"damaged or cut short.*\(the mark of its end is missing: empty header\)"):
+        unpack(path)
+    path.write_bytes(whole[: end + left])
+    assert tree(unpack(path)) == sorted(GOOD)
+
+
+def test_a_damaged_header_is_no_end(tmp_path):
+    path = make_tar(tmp_path / "x.tar", GOOD)
+    content = bytearray(path.read_bytes())
+    content[content.index(b"art/dog")] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"damaged or cut short.*bad checksum"):
+        unpack(path)
+    assert tree(tmp_path) == ["x.tar"]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +194,35 @@ def test_neither_folder_nor_archive(tmp_path):
     (tmp_path / "office31.tar").write_text("no archive")
     with pytest.raises(UserError, match=r"office31.tar: damaged or cut short"):
         check(OFFICE31, tmp_path)
+
+
+class TestAnArchiveAsRoot:
+    """What is asked for is what is looked into: nothing beside it counts."""
+
+    @pytest.fixture
+    def data(self, tmp_path):
+        """Office-Caltech-10 as folders, and beside them photographs of PACS as an archive."""
+        lay_out(tmp_path, CALTECH)
+        photos = {f"photo/{name}/{i}.jpg": b"" for name, n in PACS.domain("P").counts.items() for i in range(n)}
+        make_tar(tmp_path / "pacs_photo.tar", photos)
+        return tmp_path
+
+    def test_of_another_data_set(self, data):
+        assert not any(result.problems for result in check(CALTECH, data))
+        with pytest.raises(UserError, match=r"pacs_photo.tar: not unpacked, as it holds nothing named like Office-Cal"):
+            check(CALTECH, data / "pacs_photo.tar")
+        assert not (data / "photo").exists()
+
+    def test_of_some_of_the_domains(self, data):
+        lay_out(data, replace(PACS, domains=PACS.domains[1:]))
+        assert not any(result.problems for result in check(PACS, data))
+        photo, *others = check(PACS, data / "pacs_photo.tar")
+        assert photo.problems == () and photo.found.place == str(data / "photo")
+        assert [other.found for other in others] == [None] * 3
+        with pytest.raises(
+            UserError, match=r"not found.* in .*pacs_photo.tar \(beside it nothing was looked at\); see"
+        ):
+            catalog.load("pacs", "P/A", data / "pacs_photo.tar")
 
 
 @pytest.mark.parametrize(

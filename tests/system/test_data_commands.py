@@ -1,15 +1,22 @@
 """`unihssl data`, and training on a pair of the catalog, as a user would."""
 
+import os
+import re
+import signal
 import time
 from dataclasses import replace
+from importlib.util import find_spec
 
 import pytest
+from typer.testing import CliRunner
 from warm_cli import Started, train, unihssl
 
 from catalog_trees import lay_out, tiny
+from unihssl.cli import app
 from unihssl.data import catalog
+from unihssl.errors import RunInterruptedError
 
-OFFICE31 = catalog.get("office-31")
+OFFICE31, CALTECH = catalog.get("office-31"), catalog.get("office-caltech-10")
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +73,42 @@ def test_check_where_nothing_is(tmp_path, office31):
     assert f"is named like one of the domains: pass --root {office31}" in done.stdout
 
 
+def test_check_of_another_data_set(tmp_path):
+    """Office-Caltech-10 has folders of the same names, with ten of the classes."""
+    lay_out(tmp_path / "office_caltech10", CALTECH)
+    done = unihssl("data", "check", "office-31", "--root", tmp_path)
+    said = f"only 9 of 31 classes have images in {tmp_path}/office_caltech10/amazon, which looks like office-caltech-10"
+    assert said in done.error and f"  amazon: {said}\n" in done.stdout
+    for part in ("    amazon/images/<class>/", "archives: domain_adaptation_images.tar.gz", "source: https://faculty"):
+        assert part in done.stdout
+    args = ("data", "prepare", "office-31", "--root", tmp_path, "--cache", tmp_path / "cache")
+    assert said in unihssl(*args).error and not (tmp_path / "cache").exists()
+    args = ("benchmark", "office-31", "--root", tmp_path, "--pairs", "A/W", "--out", tmp_path / "runs")
+    assert said in unihssl(*args).error and not (tmp_path / "runs").exists()
+
+
+def test_one_difference(tmp_path):
+    lay_out(tmp_path, OFFICE31)
+    (tmp_path / "dslr/mug/frame_00001.jpg").unlink()
+    done = unihssl("data", "check", "office-31", "--root", tmp_path)
+    assert f"error: office-31: 1 difference under {tmp_path}; first: dslr/mug: expected 8 images, found 7" in done.error
+    assert "dslr (D): 497 of 498 images, 1 difference: " in done.stdout
+
+
+def test_files_that_are_no_archives(tmp_path):
+    assert "\nfiles: ISIC_2019_Training_Input.zip, " in unihssl("data", "check", "isic-2019", "--root", tmp_path).stdout
+
+
+def test_digits_without_their_reader(tmp_path):
+    if find_spec("h5py"):
+        pytest.skip("h5py is here")
+    (tmp_path / "usps.h5").write_bytes(b"")
+    done = unihssl("data", "check", "digits", "--root", tmp_path)
+    assert "error: digits: 1 difference under" in done.error and "usps.h5: reading it needs h5py" in done.error
+    assert "mnist (M): 3,000 of 3,000 images, as published: embedded" in done.stdout
+    assert "uci (UCI): 1,797 of 1,797 images, as published: embedded" in done.stdout
+
+
 def test_wrong_names():
     assert "unknown data set 'ofice-31': did you mean office-31?" in unihssl("data", "check", "ofice-31").error
     assert "no domain 'X'" in unihssl("data", "check", "office-31", "--domains", "X").error
@@ -85,12 +128,36 @@ def test_prepare_keeps_finished_domains_when_killed(office31, tmp_path):
     assert [d["new"] for d in again.values()] == [False] * 3
 
 
+def test_prepare_stopped_by_ctrl_c(office31, tmp_path):
+    args = ["data", "prepare", "office-31", "--root", office31, "--image-size", "256", "--cache", tmp_path / "cache"]
+    started = Started(*args)
+    while started.process.is_alive() and not list((tmp_path / "cache" / "building").glob("*/samples.npy")):
+        time.sleep(0.005)
+    os.kill(started.process.pid, signal.SIGINT)
+    done = started.finish()
+    assert done.code == 130
+    assert done.stderr.splitlines()[-1] == "stopped; call again to go on"
+
+
+def test_prepare_goes_on(small, tmp_path, monkeypatch):
+    monkeypatch.setattr("unihssl.data.journal.EVERY_SECONDS", 0)
+    args = ["data", "prepare", "office-31", "--root", str(small), "--domains", "W", "--cache", str(tmp_path / "cache")]
+    with monkeypatch.context() as patch:
+        patch.setattr("unihssl.training.display.Display.step", lambda self, done: done < 50 or signal.raise_signal(2))
+        stopped = CliRunner().invoke(app, args)
+    assert isinstance(stopped.exception, RunInterruptedError)
+    done = CliRunner().invoke(app, args)
+    assert re.search(r"^webcam: \d+ of 124 images were decoded before; going on$", done.stderr, re.MULTILINE)
+    assert "webcam: 124 images, decoded in" in done.stdout
+
+
 def test_prepare_warns_of_what_differs_and_refuses_what_is_not_there(small, tmp_path):
     done = unihssl("data", "prepare", "office-31", "--root", small, "--domains", "W", "--image-size", "8")
     assert done.code == 0
     assert "warning: webcam/mug: expected 27 images, found 4" in done.stderr
     assert "webcam: 124 images, decoded in" in done.stdout
     gone = unihssl("data", "prepare", "office-31", "--root", tmp_path / "no")
+    assert f"{tmp_path}/no: there is no such folder or archive" in gone.stderr
     assert "amazon: not found" in gone.error and "nothing was decoded" in gone.error
     none = unihssl("data", "prepare", "office-31", "--root", small, "--cache", "none")
     assert "the cache is switched off" in none.error

@@ -12,6 +12,8 @@ from unihssl.cli.options import JSON
 if TYPE_CHECKING:
     from unihssl.data.catalog.check import DomainCheck
     from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+    from unihssl.data.catalog.prepare import Prepared
+    from unihssl.training.display import Display
 
 NAME = typer.Argument(metavar="NAME", help="Data set; `unihssl data list` names them.")
 ROOT = typer.Option(Path("data"), help="Folder that holds the data set, or its parent, or an archive as downloaded.")
@@ -52,11 +54,12 @@ def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: boo
     """
     import json as json_format
 
+    from unihssl.data.catalog.check import where
+    from unihssl.data.catalog.dataset import counted
     from unihssl.errors import UserError
 
     dataset, wanted = _chosen(name, domains)
-    if not root.exists() and not json:
-        typer.echo(f"{root}: there is no such folder or archive (--root says where to look)", err=True)
+    _say_if_nowhere(root, json)
     results = _checked(dataset, root, wanted, json)
     problems = [problem for result in results for problem in result.problems]
     if json:
@@ -65,8 +68,8 @@ def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: boo
     else:
         show(dataset, root, results)
     if problems:
-        least = "nothing found" if not any(r.found for r in results) else f"{len(problems)} differences"
-        raise UserError(f"{dataset.name}: {least} under {root}; first: {problems[0]}")
+        least = "nothing found" if not any(r.found for r in results) else counted(len(problems), "difference")
+        raise UserError(f"{dataset.name}: {least} {where(root)}; first: {problems[0]}")
 
 
 def prepare(
@@ -85,7 +88,8 @@ def prepare(
     import time
 
     from unihssl.data.cache import cache_folder
-    from unihssl.data.catalog.prepare import prepare as decode
+    from unihssl.data.catalog.check import where
+    from unihssl.data.catalog.dataset import counted
     from unihssl.errors import UserError
     from unihssl.training.display import Display
 
@@ -93,33 +97,25 @@ def prepare(
     if folder is None:
         raise UserError("the cache is switched off (none): there is nowhere to keep decoded images; pass --cache DIR")
     dataset, wanted = _chosen(name, domains)
+    _say_if_nowhere(root, json)
     results = _checked(dataset, root, wanted, json)
-    missing = [result for result in results if result.found is None or len(result.found.items) == 0]
+    missing = [result for result in results if result.unusable]
     if missing:
         if not json:
             show(dataset, root, results)
-        raise UserError(f"{dataset.name}: {missing[0].problems[0]}, under {root}; nothing was decoded")
+        raise UserError(f"{dataset.name}: {missing[0].problems[0]}, {where(root)}; nothing was decoded")
     rows = {}
     with Display(quiet=json) as display:
         for result in results:
-            assert result.found is not None
             for problem in result.problems:
                 typer.echo(f"warning: {problem}", err=True)
             begin = time.monotonic()
-            done = decode(
-                dataset,
-                result.domain,
-                result.found,
-                image_size,
-                folder,
-                display.counter(f"decoding {result.domain.name}"),
-                display.counter(f"waiting for another process that decodes {result.domain.name}"),
-            )
+            done = _decoded(dataset, result, image_size, folder, display)
             rows[result.domain.name] = {"images": done.images, "unreadable": done.unreadable, "new": done.worked}
             if not json:
                 how = f"decoded in {time.monotonic() - begin:.1f} s" if done.worked else "ready before"
                 skipped = f", {len(done.unreadable)} unreadable" if done.unreadable else ""
-                typer.echo(f"{result.domain.name}: {done.images:,} images{skipped}, {how}")
+                typer.echo(f"{result.domain.name}: {counted(done.images, 'image')}{skipped}, {how}")
     if json:
         typer.echo(json_format.dumps({"name": dataset.name, "cache": str(folder), "domains": rows}))
 
@@ -159,6 +155,28 @@ def _chosen(name: str, domains: str) -> "tuple[Dataset, list[CatalogDomain]]":
 
     dataset = catalog.get(name)
     return dataset, [dataset.domain(d.strip()) for d in domains.split(",")] if domains else list(dataset.domains)
+
+
+def _say_if_nowhere(root: Path, quiet: bool) -> None:
+    if not root.exists() and not quiet:
+        typer.echo(f"{root}: there is no such folder or archive (--root says where to look)", err=True)
+
+
+def _decoded(dataset: "Dataset", result: "DomainCheck", side: int, cache: Path, display: "Display") -> "Prepared":
+    """Decode a domain, going on where a stopped call was; if this one is stopped, say how to go on."""
+    from unihssl.data.catalog.prepare import decoded_before, prepare
+    from unihssl.errors import RunInterruptedError
+
+    domain, found = result.domain, result.found
+    assert found is not None
+    if before := decoded_before(found, side, cache):
+        display.note(f"{domain.name}: {before:,} of {len(found.items):,} images were decoded before; going on")
+    decoding = display.counter(f"decoding {domain.name}")
+    waiting = display.counter(f"waiting for another process that decodes {domain.name}")
+    try:
+        return prepare(dataset, domain, found, side, cache, decoding, waiting)
+    except KeyboardInterrupt:
+        raise RunInterruptedError("stopped; call again to go on") from None
 
 
 def _checked(

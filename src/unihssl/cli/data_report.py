@@ -41,17 +41,17 @@ def row(result: "DomainCheck") -> dict[str, Any]:
 def show(dataset: "Dataset", root: Path, results: "tuple[DomainCheck, ...]") -> None:
     """A line for each domain and each difference; where nothing is there, what should be."""
     from unihssl.data.catalog.check import how_to_get, unknown_archives
-    from unihssl.data.catalog.dataset import plain
+    from unihssl.data.catalog.dataset import counted, plain
 
     for result in results:
         if result.found:
             here = row(result)
-            state = "as published" if not result.problems else f"{len(result.problems)} differences"
+            state = "as published" if not result.problems else counted(len(result.problems), "difference")
             name = f"{result.domain.name} ({result.domain.short})"
             typer.echo(f"{name}: {here['images']:,} of {here['expected']:,} images, {state}: {here['place']}")
         for problem in result.problems:
             typer.echo(f"  {problem}")
-    if not all(result.found or result.in_the_way for result in results):
+    if any(not result.in_the_way and (result.found is None or result.foreign) for result in results):
         typer.echo(how_to_get(dataset))
         if plain(root.resolve().name) in {plain(folder) for d in dataset.domains for folder in d.folders}:
             typer.echo(f"{root} is named like one of the domains: pass --root {root.resolve().parent}")

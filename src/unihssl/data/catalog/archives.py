@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Self
 
 from unihssl.errors import UserError
 from unihssl.files import write_error
@@ -18,6 +18,7 @@ from unihssl.files import write_error
 ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")
 MOST_ENTRIES = 1_000_000
 SMALL_ENOUGH, MOST_GROWTH = 2**30, 20  # images hardly compress: what grows more, and past a gigabyte, is a bomb
+MOST_PADDING = 2**24  # zeros after a tar's end mark: writers fill up a record, of 10 KiB as a rule
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 Progress = Callable[[int, int], None]
@@ -31,6 +32,19 @@ class Entry:
     parts: tuple[str, ...]
     size: int
     open: Callable[[], IO[bytes] | None]
+
+
+class Member(tarfile.TarInfo):
+    """An entry of a tar. Only zeros end a tar; `tarfile` by itself takes a cut at an entry's header for its end too."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        try:
+            return super().frombuf(buf, encoding, errors)
+        except tarfile.HeaderError as error:
+            if buf and not any(buf):
+                raise
+            raise tarfile.ReadError(f"the mark of its end is missing: {error}") from None
 
 
 def stem(path: Path) -> str:
@@ -69,6 +83,16 @@ def unpack(archive: Path, progress: Progress | None = None, fits: Fits | None = 
     return folder
 
 
+def seems_to_hold(archive: Path, folder: Path) -> bool:
+    """Whether a folder beside an archive is what it unpacks to, by its name or by its first file's folder."""
+    if stem(archive) == folder.name:
+        return True
+    first = None
+    with suppress(UserError), _opened(archive) as listing:
+        first = next(listing, None)
+    return first is not None and first.parts[0] == folder.name
+
+
 @contextmanager
 def _held(archive: Path) -> Iterator[None]:
     """One process at a time; where files cannot be locked, without."""
@@ -89,7 +113,7 @@ def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
             with zipfile.ZipFile(archive) as opened:
                 yield _zip_entries(archive, opened)
         else:
-            with tarfile.open(archive) as tar:
+            with tarfile.open(archive, tarinfo=Member) as tar:
                 yield _tar_entries(archive, tar)
     except DAMAGED as error:
         raise _damaged(archive, error) from None
@@ -124,6 +148,8 @@ def _tar_entries(archive: Path, tar: tarfile.TarFile) -> Iterator[Entry]:
         parts = _parts(archive, member.name)
         if parts and member.isfile():
             yield Entry(parts, member.size, lambda member=member: tar.extractfile(member))  # type: ignore[misc]
+    assert tar.fileobj is not None
+    tar.fileobj.read(MOST_PADDING)  # a compressed stream has its checksum at its end
 
 
 def _parts(archive: Path, name: str) -> tuple[str, ...]:

@@ -9,12 +9,24 @@ from pathlib import Path
 
 import numpy as np
 
+from unihssl.data.readers import some
 from unihssl.errors import UserError
 
 
 def plain(name: str) -> str:
     """A name without case, spaces and signs: `Real World`, `Real_World` and `RealWorld` are one."""
     return re.sub("[^a-z0-9]", "", name.lower())
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 image`, `2 images`."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")
+
+
+def not_there(names: Sequence[str], listing: str) -> tuple[str, ...]:
+    """A remark on the images that a file lists and that are gone; none if all are there."""
+    verb = "is" if len(names) == 1 else "are"
+    return (f"{counted(len(names), 'image')} of {listing} {verb} not there ({some(names, 3)})",) if names else ()
 
 
 @dataclass(frozen=True)
@@ -30,6 +42,14 @@ class CatalogDomain:
     @property
     def total(self) -> int:
         return sum(self.counts.values())
+
+    def classes_with(self, labels: Sequence[str | int]) -> int:
+        """How many of its classes have an image."""
+        return len({str(label) for label in labels} & set(self.counts))
+
+    def mostly_missing(self, labels: Sequence[str | int]) -> bool:
+        """Whether half of its classes, or more, have no image."""
+        return 2 * self.classes_with(labels) <= len(self.counts)
 
     @property
     def known_as(self) -> set[str]:

@@ -20,7 +20,11 @@ def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | 
         paths = _usps_files(root)
         if not paths:
             return None
-        (images, labels), place = _read_usps(paths), str(paths[0])
+        place = str(paths[0])
+        try:
+            images, labels = _read_usps(paths)
+        except UserError as error:  # the other domains can do without
+            return Found(place, [], [], [], remarks=(str(error),))
     else:
         from unihssl.data.digits import load_domain
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, plain
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, counted, plain
 from unihssl.data.catalog.lists import find_in_lists
 from unihssl.data.images import SUFFIXES
 from unihssl.data.readers import find_images, some
@@ -40,19 +40,25 @@ def file_names(folder: Path) -> list[str]:
 
 
 def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | None:
-    """Class folders if there are any, else a list file; the nearer to the root, the sooner."""
+    """Class folders if there are any, else a list file; the nearer to the root, the sooner.
+
+    What lacks half of the classes is returned only if nothing better lies deeper: it may be another data set.
+    """
+    poor = None
     for level in levels(root):
-        found = _class_folders(dataset, domain, level) or find_in_lists(dataset, domain, level)
-        if found:
+        folders = [root, *(folder for base in level for folder in subfolders(base))]
+        found = _class_folders(dataset, domain, folders) or find_in_lists(dataset, domain, level)
+        if found and not domain.mostly_missing(found.labels):
             return found
-    return None
+        poor = poor or found
+    return poor
 
 
-def _class_folders(dataset: Dataset, domain: CatalogDomain, level: list[Path]) -> Found | None:
+def _class_folders(dataset: Dataset, domain: CatalogDomain, folders: list[Path]) -> Found | None:
     """With or without `images/` above the classes. Of several candidates the one with most of the classes is taken."""
     names = {plain(name) for name in domain.folders}
     best, most = None, (0, 0)
-    for folder in (f for base in level for f in subfolders(base) if plain(f.name) in names):
+    for folder in (f for f in folders if plain(f.name) in names):
         for holder in (folder / "images", folder):
             classes = [dataset.class_of(entry.name) for entry in subfolders(holder)]
             matching = len({c for c in classes if c})
@@ -72,7 +78,8 @@ def _read(dataset: Dataset, holder: Path) -> Found:
             start = len(str(folder)) + 1
             samples += [(f"{label}/{str(path)[start:]}", path, label) for path in images]
     loose = [name for name in file_names(holder) if Path(name).suffix.lower() in SUFFIXES]
-    remarks = (f"{len(loose)} images lie outside any class folder ({some(loose)})",) if loose else ()
+    lie = "lies" if len(loose) == 1 else "lie"
+    remarks = (f"{counted(len(loose), 'image')} {lie} outside any class folder ({some(loose)})",) if loose else ()
     samples.sort()
     names, paths, labels = [s[0] for s in samples], [s[1] for s in samples], [s[2] for s in samples]
     return Found(str(holder), paths, names, labels, extra=extra, remarks=remarks)

@@ -4,10 +4,9 @@ import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, Remote
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, Remote, not_there
 from unihssl.data.catalog.folders import file_names, levels
 from unihssl.data.images import SUFFIXES
-from unihssl.data.readers import some
 from unihssl.errors import UserError
 
 GROUND_TRUTH, METADATA = "ISIC_2019_Training_GroundTruth.csv", "ISIC_2019_Training_Metadata.csv"
@@ -38,10 +37,9 @@ def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | 
             gone.append(image)
     samples.sort()
     names, labels, groups = ([s[i] for s in samples] for i in range(3))
-    remarks = (f"{len(gone)} images of {GROUND_TRUTH} are not there ({some(sorted(gone), 3)})",) if gone else ()
     items = [files[name] for name in names]
     place = str(items[0].parent) if items else str(root)
-    return Found(place, items, names, labels, {"lesion_id": groups}, remarks=remarks)
+    return Found(place, items, names, labels, {"lesion_id": groups}, remarks=not_there(sorted(gone), GROUND_TRUTH))
 
 
 def _image_files(root: Path) -> dict[str, Path]:

@@ -1,9 +1,8 @@
-"""Finding a domain by its list file: lines of `path label`."""
+"""Finding a domain by its list file: lines of `path number` or `path class`."""
 
 from pathlib import Path
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, plain
-from unihssl.data.readers import some
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, not_there, plain
 from unihssl.errors import UserError
 
 
@@ -30,32 +29,39 @@ def _read(dataset: Dataset, path: Path, bases: tuple[Path, ...]) -> Found:
     for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
         if not line.strip():
             continue
-        written, _, label = line.strip().rpartition(" ")
-        if not written or not label.isdigit():
-            raise UserError(f"{path}: line {number} is not 'path label': {line[:80]}")
-        name = _class(dataset, written, int(label))
+        written, label = [*line.strip().rsplit(maxsplit=1), ""][:2]
+        name = _class(dataset, written, label)
         if name is None:
-            raise UserError(f"{path}: line {number}: no class of {dataset.name} is in the path {written}")
+            raise UserError(f"{path}: line {number}: {_expected(dataset)}; found: {line.strip()[:80]}")
         if by_class.setdefault(label, name) != name:
             raise UserError(f"{path}: line {number}: label {label} stands for {by_class[label]} and for {name}")
-        place = _place(written.strip(), bases)
+        place = _place(written, bases)
         if place:
             samples[_name(dataset, written, name)] = (place, name)
         else:
             gone.append(written)
-    remarks = (f"{len(gone)} images of {path.name} are not there ({some(gone, 3)})",) if gone else ()
     names = sorted(samples)
     items, labels = [samples[n][0] for n in names], [samples[n][1] for n in names]
-    return Found(str(path), items, names, labels, remarks=remarks)
+    return Found(str(path), items, names, labels, remarks=not_there(gone, path.name))
 
 
-def _class(dataset: Dataset, written: str, label: int) -> str | None:
-    """By the path's last folder that names a class; else by the number, where one order of numbers is in use."""
+def _expected(dataset: Dataset) -> str:
+    """What a line should look like."""
+    name = dataset.classes[0]
+    ways = f"'images/{name}/1.jpg 0' (a path with the class, and its number) or 'images/1.jpg {name}' (path and class)"
+    order = f" or 'images/1.jpg 0' (path and number, {name} being 0)" if dataset.list_order else ""
+    return f"expected {ways}{order}"
+
+
+def _class(dataset: Dataset, written: str, label: str) -> str | None:
+    """The class that the label names; for a number the path's last folder that names one, else the usual order's."""
+    if not label.isdecimal():
+        return dataset.class_of(label)
     for part in reversed(Path(written).parts[:-1]):
         found = dataset.class_of(part)
         if found:
             return found
-    return dataset.list_order[label] if label < len(dataset.list_order) else None
+    return dataset.list_order[int(label)] if int(label) < len(dataset.list_order) else None
 
 
 def _name(dataset: Dataset, written: str, label: str) -> str:

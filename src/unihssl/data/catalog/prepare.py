@@ -5,9 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from unihssl.data.cache import Cache
+from unihssl.data.cache import JOURNAL, Cache
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found
 from unihssl.data.decode import Progress
+from unihssl.data.journal import Journal
+from unihssl.data.signature import files_signature
 from unihssl.errors import UserError
 
 
@@ -18,6 +20,19 @@ class Prepared:
     images: int
     worked: bool
     unreadable: dict[str, str]
+
+
+def decoded_before(found: Found, side: int, cache: Path) -> int:
+    """How many of the domain's images a call that was stopped has decoded, so that the next need not."""
+    building, size, files = Cache(cache).building, (side, side), found.items
+    if isinstance(files, np.ndarray) or not any(building.glob(f"*/{JOURNAL}")):
+        return 0
+
+    def stamp(rows: range) -> str:
+        return files_signature(files[rows.start : rows.stop], size)
+
+    journal = Journal(building / files_signature(files, size) / JOURNAL, stamp, sync=lambda: None)
+    return sum(map(len, journal.read()))
 
 
 def prepare(
