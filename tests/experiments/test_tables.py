@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,18 @@ def records(
 ) -> list[Record]:
     """A run for each accuracy, of seeds 0, 1, ..."""
     return [
-        Record(dataset, pair, experiment, variant, seed, result(accuracy), more, {"mask_rate": 0.5}, variant)
+        Record(
+            dataset,
+            pair,
+            experiment,
+            variant,
+            seed,
+            result(accuracy),
+            more,
+            {"mask_rate": 0.5},
+            variant,
+            Path(f"r{seed}"),
+        )
         for seed, accuracy in enumerate(accuracies)
     ]
 
@@ -230,20 +242,35 @@ def test_details():
     text = markdown(detail_tables(TWO))
     assert "**office-31, benchmark, D/W: in detail, %**" in text
     same = "99.0 ± 1.0 | " * 4
-    assert f"| unihssl | 3 | {same}89.0 ± 1.0 | 75.0 | - | 50.0 | - |" in text
+    assert f"| unihssl | 3 | {same}89.0 ± 1.0 | 75.0 | 50.0 |" in text
     row = detail_rows(TWO)[0]
     assert (row["pair"], row["method"], row["seeds"]) == ("D/W", "cdan+sup", 3)
     assert row["pooled"] == pytest.approx(95.667, abs=1e-3) and row["mask_rate"] == 50 and row["macro_f1_std"] > 1
     lines = long_csv(TWO).splitlines()
-    assert lines[0] == "dataset,experiment,row,pair,part,metric,seeds,mean,std,values,paper,difference,p"
+    assert lines[0] == "dataset,experiment,row,pair,part,metric,seeds,mean,std,values,paper,difference,p,folders"
     numbers = "3,95.667,1.155,0:95.000 1:95.000 2:97.000,79.200,16.467"
     # Differences -3, -4, -3: t = -10 with two degrees of freedom.
-    assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.009852" in lines
+    assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.009852,r0;r1;r2" in lines
+
+
+def test_what_detail_columns_mean_is_said_once_and_only_of_those_there():
+    for text in (markdown(detail_tables(TWO)), latex(detail_tables(TWO))):
+        assert text.count("told right") == text.count("is trusted") == 1
+        assert text.index("told right") > max(text.index(f"{pair}: in detail") for pair in ("A/W", "D/W"))
+        assert "oracle" not in text and "pseudo:" not in text and "train:" not in text
+
+
+def test_rows_for_programs_have_each_seed_the_average_and_the_folders():
+    failing = [replace(r, result=r.result | {"warnings": ["not learnt"]}) for r in TWO[:2]]
+    row = next(r for r in detail_rows([*failing, *TWO[2:]]) if (r["pair"], r["method"]) == ("D/W", "unihssl"))
+    assert row["values"] == [98, 99, 100] and row["seed_numbers"] == [0, 1, 2]
+    assert row["folders"] == ["r0", "r1", "r2"] and row["warnings"] == 2 and row["average"] == pytest.approx(95)
+    assert detail_rows(TWO[:3])[0]["average"] is None
 
 
 def test_the_csv_has_the_averages_of_the_tables():
     lines = long_csv(TWO).splitlines()
-    assert "office-31,benchmark,unihssl,Avg,pooled,accuracy,3,95.000,1.000,0:94.000 1:95.000 2:96.000,,," in lines
+    assert "office-31,benchmark,unihssl,Avg,pooled,accuracy,3,95.000,1.000,0:94.000 1:95.000 2:96.000,,,," in lines
     pairs = paper.table("office-31", "benchmark").columns[:-1]
     whole = [r for pair in pairs for r in records("unihssl", pair, 0.9, 0.8)]
     assert "Avg,pooled,accuracy,2,85.000,7.071,0:90.000 1:80.000,87.500,-2.500," in long_csv(whole)
