@@ -225,6 +225,49 @@ def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
     assert command in markdown([table]) and command in shown(table, 200)
 
 
+def test_changed_knobs_are_told():
+    mine = records(
+        "unihssl", "A/W", 0.5, method="unihssl", preset="paper", lambda_pa=0.5, lr=5e-4, epochs=7, device="cpu"
+    )
+    mine += records("mcc", "A/W", 0.5, method="mcc", preset="finetune", bottleneck=1024, lr=0.1)
+    mine[1].settings["dataset"] = "office-31"  # whose preset has this bottleneck
+    mine += records("cdan", "A/W", 0.5, method="cdan", preset="finetune", lr=0.1)
+    mine += records("gone", "A/W", 0.5, method="gone", lr=0.1)
+    made = main_tables(mine)[0].remarks[-1]
+    assert "; seed 0; unihssl with lambda_pa=0.5; mcc and cdan with lr=0.1; machine" in made
+    assert "; all rows with lr=0.1; " in main_tables(mine[1:3])[0].remarks[-1]
+    again = records("unihssl", "A/W", 0.5, method="unihssl", preset="paper")
+    assert " with lambda_pa" not in main_tables([mine[0], *again])[0].remarks[-1]  # not shared
+
+
+def test_knobs_that_a_row_is_named_after_or_a_recipe_sets_are_no_changes():
+    recipe = records("mcc", "mnist/uci", 0.5, dataset="digits", method="mcc", preset="finetune", backbone="small_cnn")
+    recipe = [replace(r, settings=r.settings | {"lr": 0.01, "flip": False, "batch_size": 64}) for r in recipe]
+    assert main_tables(recipe)[0].remarks[-1].count(" with ") == 1  # made with
+    for experiment, variant, knobs in (
+        ("ablation", "w/o L_pa", {"lambda_pa": 0.0}),
+        ("sensitivity", "lambda_pa=0.1", {"lambda_pa": 0.1}),
+    ):
+        (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", **knobs)
+        assert "lambda_pa" not in main_tables([r])[0].remarks[-1]
+        (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", beta=0.5, **knobs)
+        assert f"; {variant} with beta=0.5; " in main_tables([r])[0].remarks[-1]
+
+
+def test_what_is_not_all_there_is_called_so():
+    def said(mine: list[Record]) -> list[str]:
+        return [r for r in main_tables(mine)[0].remarks if r.startswith("not all there")]
+
+    whole = [r for pair in ("A/W", "D/W", "A/D", "W/D", "D/A") for r in records("mcc", pair, 0.5, 0.6)]
+    assert said(whole) == [] and said(TWO) == []
+    some = [*records("unihssl", "A/W", 0.5, 0.6), *records("unihssl", "A/D", 0.5)]
+    assert said([*whole[:6], *some]) == ["not all there: unihssl lacks D/W (1 of 3 pairs) and seed 1 of A/D"]
+    assert said([*whole, *some[:1]]) == ["not all there: unihssl lacks 4 of 5 pairs and seed 1 of A/W"]
+    three = [*whole, *records("unihssl", "A/W", 0.5, 0.6), *records("cdan", "A/W", 0.5, 0.6)]
+    assert said(three) == ["not all there: unihssl and cdan lack 4 of 5 pairs"]
+    assert said(some) == ["not all there: unihssl lacks seed 1 of A/D"]
+
+
 def test_runs_of_different_commits_and_machines_are_called_so():
     mine = records("unihssl", "A/W", 0.5, 0.6, 0.7, 0.8, 0.9)
     gpus = ({"gpu": "H200", "commit": "a"}, {"gpu": None, "commit": "b"}, {"gpu": "H200"}, {}, {"gpu": "H200"})
