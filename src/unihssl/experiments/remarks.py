@@ -1,5 +1,6 @@
 """What is said below a table: what to beware of, and with what its runs were made."""
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -95,7 +96,7 @@ def _changes(records: Sequence[Record]) -> list[str]:
     for r in records:
         changed = {f"{knob}={value}" for knob, value in _changed(r).items()}
         rows[r.label] = rows.get(r.label, changed) & changed
-    said = {label: ", ".join(sorted(text for text in changed if text not in label)) for label, changed in rows.items()}
+    said = {label: ", ".join(sorted(changed - set(re.split(r"[\[\], ]+", label)))) for label, changed in rows.items()}
     return [
         f"{'all rows' if 1 < len(labels) == len(rows) else _rows(labels)} with {changed}"
         for changed, labels in _alike(said)
