@@ -33,15 +33,15 @@ def histories(run_dirs: Sequence[Path], names: Sequence[str] = ()) -> dict[str, 
     """
     if not run_dirs:
         raise UserError("there is no run to plot; name one run directory or more")
+    configs = [{"method": name} for name in names] or [read_config(run) for run in run_dirs]
     groups: dict[tuple[tuple[str, str], ...], list[list[Row]]] = {}
-    identities = [(("method", name),) for name in names] or [_identity(read_config(run)) for run in run_dirs]
-    for run, identity in zip(run_dirs, identities, strict=True):
+    for run, config in zip(run_dirs, configs, strict=True):
         rows = read_metrics(run)
         if not rows:
             raise UserError(f"{run}: there are no metrics here (metrics.jsonl is missing or empty); train it first")
-        groups.setdefault(identity, []).append(rows)
-    configs = [dict(identity) for identity in groups]
-    return {_name(config, configs): runs for config, runs in zip(configs, groups.values(), strict=True)}
+        groups.setdefault(_identity(config), []).append(rows)
+    known = [dict(identity) for identity in groups]
+    return {_name(config, known): runs for config, runs in zip(known, groups.values(), strict=True)}
 
 
 def curves(runs: Sequence[Sequence[Row]], metric: str) -> list[Curve]:
