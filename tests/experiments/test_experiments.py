@@ -189,8 +189,11 @@ def test_table_writes_by_the_suffix_and_names_what_is_wrong(tmp_path):
     runs = REPOSITORY / "results" / "digits" / "runs"
     assert unihssl("table", runs, "--out", tmp_path / "t.tex").exit_code == 0
     assert "\\toprule" in (tmp_path / "t.tex").read_text()
-    assert unihssl("table", runs, "--out", tmp_path / "t.csv").exit_code == 0
-    assert (tmp_path / "t.csv").read_text().startswith("dataset,")
+    written = unihssl("table", runs, "--out", tmp_path / "new" / "folder" / "t.csv")
+    assert written.exit_code == 0 and f"wrote {tmp_path / 'new' / 'folder' / 't.csv'}" in written.stderr
+    assert (tmp_path / "new" / "folder" / "t.csv").read_text().startswith("dataset,")
+    refused = unihssl("table", runs, "--out", tmp_path / "t.tex" / "t.csv")
+    assert "could not be written" in str(refused.exception)
     assert "simmatch" in unihssl("table", runs).stdout
     assert len(json.loads(unihssl("table", runs, "--json").stdout)) == 10
     for name in ("a", "b"):
@@ -214,6 +217,10 @@ def test_a_table_of_several_folders(tmp_path):
     both = [tmp_path / "a", tmp_path / "b"]
     assert unihssl("table", *both, "--format", "markdown").stdout == whole
     assert unihssl("table", *both, tmp_path, "--format", "markdown").stdout == whole
+    assert unihssl("table", *both, runs, "--format", "markdown").stdout == whole  # copies count once
+    copy = next(iter(folders(tmp_path / "a"))) / "result.json"
+    copy.write_text(json.dumps(json.loads(copy.read_text()) | {"rule": "another"}))
+    assert "the same run twice" in str(unihssl("table", *both, runs).exception)
     assert "x: no such folder" in str(unihssl("table", *both, tmp_path / "x").exception)
 
 

@@ -1,5 +1,8 @@
 """What an experiment's figures show."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,6 +30,26 @@ def test_runs_that_differ_in_more_than_the_knob_make_no_point(tmp_path):
     mixed = [record("a/b", 0.5, 0, 0.6, epochs=1), record("a/b", 0.5, 0, 0.7, epochs=2)]
     assert knob_points(told_apart(mixed)) == {}
     assert draw_figures(told_apart(mixed), tmp_path) == []
+
+
+def learnt(folder: Path, variant: str, experiment: str = "benchmark", **last: float) -> Record:
+    folder.mkdir()
+    (folder / "config.yaml").write_text("method: unihssl\nseed: 0\n")
+    row = {"stage": "adapt", "step": 1, "global_step": 1, "loss": 1.0, **last}
+    (folder / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    return Record("digits", "a/b", experiment, variant, 0, {}, last=last, label=variant, folder=folder)
+
+
+def test_learning_figures_show_every_row_that_has_pseudo_labels(tmp_path):
+    records = [learnt(tmp_path / "1", "unihssl", mask_rate=0.5), learnt(tmp_path / "2", "fixmatch", mask_rate=0.4)]
+    records += [learnt(tmp_path / "3", "biadapt", oracle_pseudo_accuracy=0.4), learnt(tmp_path / "4", "supervised")]
+    png, svg = draw_figures(records, tmp_path)
+    assert (png.name, svg.name) == ("learning-a-b.png", "learning-a-b.svg")
+    text = svg.read_text()
+    assert text.index("fixmatch") < text.index("biadapt") < text.index("unihssl") and "supervised" not in text
+    ablation = [replace(records[0], experiment="ablation"), replace(records[1], experiment="ablation", label="w/o WMA")]
+    (_, svg) = draw_figures(ablation, tmp_path)
+    assert svg.name == "ablation-a-b.svg" and "w/o WMA" in svg.read_text()
 
 
 def test_only_the_papers_own_values_are_marked_as_such(tmp_path):

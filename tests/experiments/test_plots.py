@@ -290,6 +290,70 @@ def test_the_commands_draw_a_run(run, image_folders, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+def grid_run(folder: Path, pair: str, variant: str = "", experiment: str = "benchmark", **config: object) -> Path:
+    """A finished run of a grid."""
+    fake_run(folder, [row(1, 1.0, mask_rate=0.5)], **config)
+    confused = {"a": {"a": 3, "b": 1}, "b": {"b": 4}}
+    result = {"pooled": {"accuracy": 0.875}, "labeled": {"confusion": confused}}
+    (folder / "result.json").write_text(json.dumps(result))
+    role = {"experiment": experiment, "variant": variant or config.get("method", "fixmatch")}
+    (folder / "run.json").write_text(json.dumps({"dataset": "digits", "pair": pair, "roles": [role]}))
+    return folder
+
+
+def test_the_runs_of_a_grid_are_drawn_each_by_itself(tmp_path):
+    grid = tmp_path / "grid"
+    for number, (pair, seed) in enumerate([("a/b", 0), ("a/b", 1), ("b/a", 0)]):
+        grid_run(grid / str(number), pair, seed=seed)
+    grid_run(grid / "3", "a/b", "mcc:original", method="mcc")
+    (grid / "figures").mkdir()
+    (grid / "table.md").write_text("")
+    fake_run(grid / "unfinished", [row(1, 1.0)])
+    files = plot("learning", grid, "--out", tmp_path)
+    every = ["a-b-fixmatch-0", "a-b-fixmatch-1", "b-a-fixmatch-0", "a-b-mcc-0"]
+    assert files == [tmp_path / f"learning-{name}.{kind}" for name in every for kind in ("png", "svg")]
+    assert "fixmatch\ndigits b/a, seed 0" in texts(tuple(files[4:6]))
+    names = [file.stem for file in plot("confusion", *grid.iterdir(), "--pair", "a/b", "--seed", 0, "--out", tmp_path)]
+    assert set(names) == {"confusion-a-b-fixmatch-0", "confusion-a-b-mcc-0"}
+    one = plot("confusion", grid, "--method", "mcc:original", "--out", tmp_path)
+    assert one[0].name == "confusion.png" and "mcc, digits a/b, seed 0" in texts(tuple(one))
+    with pytest.raises(UserError, match=r"grid: not a run directory, nor is there a finished run with --seed 7 below"):
+        plot("learning", grid, "--seed", 7)
+    with pytest.raises(UserError, match=r"x: no such folder"):
+        plot("confusion", grid, tmp_path / "x")
+
+
+def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    for folder, lr in (("one", 0.1), ("two", 0.2)):
+        grid_run(tmp_path / "grid" / folder, "a/b", lr=lr)
+    files = plot("learning", tmp_path / "grid", "--out", tmp_path)
+    assert [f.stem for f in files[::2]] == ["learning-a-b-fixmatch-0-one", "learning-a-b-fixmatch-0-two"]
+
+
+def test_run_directories_become_one_figure_that_names_their_seeds(tmp_path):
+    runs = [grid_run(tmp_path / str(seed), "a/b", seed=seed) for seed in (10, 2)]
+    files = plot("learning", *runs, "--out", tmp_path)
+    assert files[0].name == "learning.png"
+    said = texts(tuple(files))
+    assert "fixmatch; mean ± std of 2 runs" in said and "digits a/b, seeds 2, 10" in said
+
+
+def test_sensitivity_curves_are_drawn_again_from_runs(tmp_path):
+    for value in (0.5, 0.8):
+        settings = {"method": "unihssl", "beta": value}
+        grid_run(tmp_path / "runs" / str(value), "a/b", f"beta={value}", "sensitivity", **settings)
+    files = plot("sensitivity", tmp_path / "runs", "--out", tmp_path / "new")
+    assert [f.name for f in files] == ["sensitivity-beta.png", "sensitivity-beta.svg"]
+    assert "the paper's value, 0.8" in texts(tuple(files))
+    grid_run(tmp_path / "other", "a/b")
+    with pytest.raises(UserError, match="no run of a sensitivity study"):
+        plot("sensitivity", tmp_path / "other")
+    note = tmp_path / "runs" / "0.5" / "run.json"
+    note.write_text(note.read_text().replace("digits", "pacs"))
+    with pytest.raises(UserError, match="runs on digits and pacs; draw one data set at a time"):
+        plot("sensitivity", tmp_path / "runs")
+
+
 def test_what_is_missing_is_said(run, image_folders, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="no run to plot"):
         learning_curves([], tmp_path / "x")

@@ -3,6 +3,7 @@
 import io
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,18 @@ def records(
 ) -> list[Record]:
     """A run for each accuracy, of seeds 0, 1, ..."""
     return [
-        Record(dataset, pair, experiment, variant, seed, result(accuracy), more, {"mask_rate": 0.5}, variant)
+        Record(
+            dataset,
+            pair,
+            experiment,
+            variant,
+            seed,
+            result(accuracy),
+            more,
+            {"mask_rate": 0.5},
+            variant,
+            Path(f"r{seed}"),
+        )
         for seed, accuracy in enumerate(accuracies)
     ]
 
@@ -213,6 +225,49 @@ def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
     assert command in markdown([table]) and command in shown(table, 200)
 
 
+def test_changed_knobs_are_told():
+    mine = records(
+        "unihssl", "A/W", 0.5, method="unihssl", preset="paper", lambda_pa=0.5, lr=5e-4, epochs=7, device="cpu"
+    )
+    mine += records("mcc", "A/W", 0.5, method="mcc", preset="finetune", bottleneck=1024, lr=0.1)
+    mine[1].settings["dataset"] = "office-31"  # whose preset has this bottleneck
+    mine += records("cdan", "A/W", 0.5, method="cdan", preset="finetune", lr=0.1)
+    mine += records("gone", "A/W", 0.5, method="gone", lr=0.1)
+    made = main_tables(mine)[0].remarks[-1]
+    assert "; seed 0; unihssl with lambda_pa=0.5; mcc and cdan with lr=0.1; machine" in made
+    assert "; all rows with lr=0.1; " in main_tables(mine[1:3])[0].remarks[-1]
+    again = records("unihssl", "A/W", 0.5, method="unihssl", preset="paper")
+    assert " with lambda_pa" not in main_tables([mine[0], *again])[0].remarks[-1]  # not shared
+
+
+def test_knobs_that_a_row_is_named_after_or_a_recipe_sets_are_no_changes():
+    recipe = records("mcc", "mnist/uci", 0.5, dataset="digits", method="mcc", preset="finetune", backbone="small_cnn")
+    recipe = [replace(r, settings=r.settings | {"lr": 0.01, "flip": False, "batch_size": 64}) for r in recipe]
+    assert main_tables(recipe)[0].remarks[-1].count(" with ") == 1  # made with
+    for experiment, variant, knobs in (
+        ("ablation", "w/o L_pa", {"lambda_pa": 0.0}),
+        ("sensitivity", "lambda_pa=0.1", {"lambda_pa": 0.1}),
+    ):
+        (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", **knobs)
+        assert "lambda_pa" not in main_tables([r])[0].remarks[-1]
+        (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", beta=0.5, **knobs)
+        assert f"; {variant} with beta=0.5; " in main_tables([r])[0].remarks[-1]
+
+
+def test_what_is_not_all_there_is_called_so():
+    def said(mine: list[Record]) -> list[str]:
+        return [r for r in main_tables(mine)[0].remarks if r.startswith("not all there")]
+
+    whole = [r for pair in ("A/W", "D/W", "A/D", "W/D", "D/A") for r in records("mcc", pair, 0.5, 0.6)]
+    assert said(whole) == [] and said(TWO) == []
+    some = [*records("unihssl", "A/W", 0.5, 0.6), *records("unihssl", "A/D", 0.5)]
+    assert said([*whole[:6], *some]) == ["not all there: unihssl lacks D/W (1 of 3 pairs) and seed 1 of A/D"]
+    assert said([*whole, *some[:1]]) == ["not all there: unihssl lacks 4 of 5 pairs and seed 1 of A/W"]
+    three = [*whole, *records("unihssl", "A/W", 0.5, 0.6), *records("cdan", "A/W", 0.5, 0.6)]
+    assert said(three) == ["not all there: unihssl and cdan lack 4 of 5 pairs"]
+    assert said(some) == ["not all there: unihssl lacks seed 1 of A/D"]
+
+
 def test_runs_of_different_commits_and_machines_are_called_so():
     mine = records("unihssl", "A/W", 0.5, 0.6, 0.7, 0.8, 0.9)
     gpus = ({"gpu": "H200", "commit": "a"}, {"gpu": None, "commit": "b"}, {"gpu": "H200"}, {}, {"gpu": "H200"})
@@ -230,20 +285,35 @@ def test_details():
     text = markdown(detail_tables(TWO))
     assert "**office-31, benchmark, D/W: in detail, %**" in text
     same = "99.0 ± 1.0 | " * 4
-    assert f"| unihssl | 3 | {same}89.0 ± 1.0 | 75.0 | - | 50.0 | - |" in text
+    assert f"| unihssl | 3 | {same}89.0 ± 1.0 | 75.0 | 50.0 |" in text
     row = detail_rows(TWO)[0]
     assert (row["pair"], row["method"], row["seeds"]) == ("D/W", "cdan+sup", 3)
     assert row["pooled"] == pytest.approx(95.667, abs=1e-3) and row["mask_rate"] == 50 and row["macro_f1_std"] > 1
     lines = long_csv(TWO).splitlines()
-    assert lines[0] == "dataset,experiment,row,pair,part,metric,seeds,mean,std,values,paper,difference,p"
+    assert lines[0] == "dataset,experiment,row,pair,part,metric,seeds,mean,std,values,paper,difference,p,folders"
     numbers = "3,95.667,1.155,0:95.000 1:95.000 2:97.000,79.200,16.467"
     # Differences -3, -4, -3: t = -10 with two degrees of freedom.
-    assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.009852" in lines
+    assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.009852,r0;r1;r2" in lines
+
+
+def test_what_detail_columns_mean_is_said_once_and_only_of_those_there():
+    for text in (markdown(detail_tables(TWO)), latex(detail_tables(TWO))):
+        assert text.count("told right") == text.count("is trusted") == 1
+        assert text.index("told right") > max(text.index(f"{pair}: in detail") for pair in ("A/W", "D/W"))
+        assert "oracle" not in text and "pseudo:" not in text and "train:" not in text
+
+
+def test_rows_for_programs_have_each_seed_the_average_and_the_folders():
+    failing = [replace(r, result=r.result | {"warnings": ["not learnt"]}) for r in TWO[:2]]
+    row = next(r for r in detail_rows([*failing, *TWO[2:]]) if (r["pair"], r["method"]) == ("D/W", "unihssl"))
+    assert row["values"] == [98, 99, 100] and row["seed_numbers"] == [0, 1, 2]
+    assert row["folders"] == ["r0", "r1", "r2"] and row["warnings"] == 2 and row["average"] == pytest.approx(95)
+    assert detail_rows(TWO[:3])[0]["average"] is None
 
 
 def test_the_csv_has_the_averages_of_the_tables():
     lines = long_csv(TWO).splitlines()
-    assert "office-31,benchmark,unihssl,Avg,pooled,accuracy,3,95.000,1.000,0:94.000 1:95.000 2:96.000,,," in lines
+    assert "office-31,benchmark,unihssl,Avg,pooled,accuracy,3,95.000,1.000,0:94.000 1:95.000 2:96.000,,,," in lines
     pairs = paper.table("office-31", "benchmark").columns[:-1]
     whole = [r for pair in pairs for r in records("unihssl", pair, 0.9, 0.8)]
     assert "Avg,pooled,accuracy,2,85.000,7.071,0:90.000 1:80.000,87.500,-2.500," in long_csv(whole)

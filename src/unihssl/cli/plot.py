@@ -1,11 +1,16 @@
 """`unihssl plot`"""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
 from unihssl.cli.options import JSON
 
+RUNS = "Run directories, or a grid's folder: every finished run below it."
+PAIR = typer.Option("", help="Only runs of this pair, such as A/W.")
+METHOD = typer.Option("", help="Only runs of this method, or of this row of a table.")
+SEED = typer.Option(None, min=0, help="Only runs of this seed.")
 RUN = typer.Argument(help="Run directory of a finished run.")
 OUT = typer.Option(Path("plots"), help="Folder to write to; a figure of the same kind is replaced.")
 LABELED = typer.Option(None, help="Images of the labeled domain, in class folders, a CSV or an .npz.")
@@ -18,25 +23,39 @@ DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 
 def register(app: typer.Typer) -> None:
     plot = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-    for command in (learning, confusion, features):
+    for command in (learning, confusion, features, sensitivity):
         plot.command()(command)
-    app.add_typer(plot, name="plot", help="Figures of runs: learning, confusion, features.")
+    app.add_typer(plot, name="plot", help="Figures of runs: learning, confusion, features, sensitivity.")
 
 
 def learning(
-    runs: list[Path] = typer.Argument(help="Run directories, finished or not."), out: Path = OUT, json: bool = JSON
+    runs: list[Path] = typer.Argument(help=RUNS),
+    pair: str = PAIR,
+    method: str = METHOD,
+    seed: int | None = SEED,
+    out: Path = OUT,
+    json: bool = JSON,
 ) -> None:
     """Losses, mask rate and pseudo-label accuracy against the training step.
 
-    Runs that differ in their seed alone become a mean and a band of ± one standard deviation.
+    Runs that differ in their seed alone become a mean and a band of ± one standard deviation. Run directories,
+    finished or not, become one figure; several runs below a grid's folder one each, learning-PAIR-METHOD-SEED.
     """
-    from unihssl.experiments.plots import learning_curves
+    from unihssl.experiments.plots import Wanted, chosen_runs, is_run, learning_curves
 
-    _say(learning_curves(runs, out / "learning"), json)
+    chosen = chosen_runs(runs, Wanted(pair, method, seed))
+    if all(map(is_run, runs)):
+        _say(learning_curves(chosen, out / "learning"), json)
+    else:
+        stems = _stems(chosen, "learning")
+        _say([file for run, stem in stems.items() for file in learning_curves([run], out / stem)], json)
 
 
 def confusion(
-    run: Path = RUN,
+    runs: list[Path] = typer.Argument(help=RUNS),
+    pair: str = PAIR,
+    method: str = METHOD,
+    seed: int | None = SEED,
     labeled: str | None = LABELED,
     unlabeled: str | None = UNLABELED,
     held_out: bool = HELD_OUT,
@@ -44,12 +63,26 @@ def confusion(
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
-    """Confusion matrices of both domains, on the run's own held-out images or on those given."""
-    from unihssl.experiments.plots import confusion_matrices, require_matplotlib, run_guesses
+    """Confusion matrices of both domains, on the run's own held-out images or on those given.
+
+    Several runs become a figure each, confusion-PAIR-METHOD-SEED.
+    """
+    from unihssl.experiments.plots import (
+        Wanted,
+        chosen_runs,
+        confusion_matrices,
+        described,
+        require_matplotlib,
+        run_guesses,
+    )
 
     require_matplotlib()
-    guesses = run_guesses(run, labeled, unlabeled, held_out=held_out, device=device)
-    _say(confusion_matrices(guesses.parts, guesses.class_names, out / "confusion", title=guesses.method), json)
+    files: list[Path] = []
+    for run, stem in _stems(chosen_runs(runs, Wanted(pair, method, seed)), "confusion").items():
+        guesses = run_guesses(run, labeled, unlabeled, held_out=held_out, device=device)
+        title = ", ".join(filter(None, [guesses.method, described([run])]))
+        files += confusion_matrices(guesses.parts, guesses.class_names, out / stem, title=title)
+    _say(files, json)
 
 
 def features(
@@ -72,7 +105,39 @@ def features(
     _say(feature_map(*arrays, out / "features", class_names=f.class_names, titles=titles, seed=seed), json)
 
 
-def _say(files: tuple[Path, ...], as_json: bool) -> None:
+def sensitivity(
+    runs: list[Path] = typer.Argument(help="Folders of a sensitivity study's runs, or of folders of them."),
+    out: Path = OUT,
+    json: bool = JSON,
+) -> None:
+    """Accuracy against each knob that a sensitivity study varied, again from its runs: sensitivity-KNOB."""
+    from unihssl.errors import UserError
+    from unihssl.experiments.figures import draw_figures
+    from unihssl.experiments.results import SENSITIVITY, read_all
+
+    records = [r for r in read_all(runs) if r.experiment == SENSITIVITY]
+    named = ", ".join(map(str, runs))
+    if not records:
+        raise UserError(f"{named}: no run of a sensitivity study (its run.json says so) is in it")
+    datasets = sorted({r.dataset for r in records})
+    if len(datasets) > 1:
+        raise UserError(f"{named}: runs on {' and '.join(datasets)}; draw one data set at a time")
+    files = draw_figures(records, out)
+    if not files:
+        raise UserError(f"{named}: no value of a knob has a seed with all pairs, so there is nothing to draw")
+    _say(files, json)
+
+
+def _stems(runs: Sequence[Path], kind: str) -> dict[Path, str]:
+    """The names of figures of one run each."""
+    from unihssl.experiments.plots import figure_names
+
+    if len(runs) == 1:
+        return {runs[0]: kind}
+    return {run: f"{kind}-{name}" for run, name in figure_names(runs).items()}
+
+
+def _say(files: Sequence[Path], as_json: bool) -> None:
     import json
 
     typer.echo(json.dumps({"files": [str(f) for f in files]}) if as_json else "\n".join(str(f) for f in files))

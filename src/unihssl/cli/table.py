@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import JSON
+JSON = typer.Option(False, "--json", help="Print a JSON list, a row for each pair and method, and nothing else.")
 
 
 def register(app: typer.Typer) -> None:
@@ -14,7 +14,9 @@ def register(app: typer.Typer) -> None:
 def table(
     runs: list[Path] = typer.Argument(help="Folders of finished runs, or of folders of them."),
     format: str = typer.Option("", help="markdown, csv (every number, one a line) or latex. [default: by --out]"),
-    out: Path | None = typer.Option(None, help="File to write, .md, .csv or .tex; else the terminal."),
+    out: Path | None = typer.Option(
+        None, help="File to write, .md, .csv or .tex; folders are made. Else the terminal."
+    ),
     json: bool = JSON,
 ) -> None:
     """Make every table again from run folders: config.yaml, result.json and metrics.jsonl. Nothing is trained.
@@ -29,7 +31,7 @@ def table(
     from unihssl.experiments.details import detail_rows
     from unihssl.experiments.report import SUFFIXES, as_text
     from unihssl.experiments.results import read_all
-    from unihssl.files import write_text
+    from unihssl.files import write_error, write_text
 
     if out and (out.suffix not in SUFFIXES or format not in ("", SUFFIXES[out.suffix])):
         known = ", ".join(f"{suffix} ({form})" for suffix, form in SUFFIXES.items())
@@ -42,6 +44,12 @@ def table(
     if not form:
         show(records)
     elif out:
-        write_text(out, as_text(records, form))
+        text = as_text(records, form)
+        try:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise write_error(out.parent, error) from error
+        write_text(out, text)
+        typer.echo(f"wrote {out}", err=True)
     else:
         typer.echo(as_text(records, form), nl=False)

@@ -3,6 +3,8 @@
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import fmean
 from typing import Any
 
 from unihssl.data.catalog import DATASETS
@@ -27,17 +29,20 @@ MEANS = {
     "pseudo": ("pseudo_accuracy", ""),
     "train": (TRAINING, ""),
 }
-LEGEND = (
-    "domain: how often the domain of a sample is told right; oracle: pooled accuracy of a routed method if that were "
-    "always so",
-    "mask: unlabeled samples whose pseudo-label is trusted, pseudo: pseudo-labels that are right, both at the end of "
-    "training; train: unlabeled training samples, some 500, that the model predicts right",
-)
+LEGEND = {
+    "domain": "how often the domain of a sample is told right",
+    "oracle": "pooled accuracy of a routed method if the domain were always told right",
+    "mask": "unlabeled samples whose pseudo-label is trusted, at the end of training",
+    "pseudo": "pseudo-labels that are right, at the end of training",
+    "train": "unlabeled training samples, some 500, that the model predicts right",
+}
 CSV_COLUMNS = ("dataset", "experiment", "row", "pair", "part", "metric", "seeds", "mean", "std", "values")
 COMPARED_COLUMNS = ("paper", "difference", "p")
+FOLDERS = "folders"
 
 
 def detail_tables(records: Sequence[Record]) -> list[Table]:
+    """One for each pair; what the columns mean is said below the last."""
     tables = []
     for (dataset, experiment, pair), mine in _groups(records):
         rows = []
@@ -51,12 +56,18 @@ def detail_tables(records: Sequence[Record]) -> list[Table]:
             rows.append((label, tuple(cells)))
         title = ", ".join(part for part in (dataset, experiment, pair) if part)
         columns = ("", "seeds", *WITH_DEVIATION, *MEANS)
-        tables.append(Table(f"{title}: in detail, %", columns, tuple(rows), remarks=LEGEND))
-    return tables
+        tables.append(Table(f"{title}: in detail, %", columns, tuple(rows)))
+    there = [name for name, what in MEANS.items() if _summary(records, *what)]
+    legend = tuple(f"{name}: {LEGEND[name]}" for name in there)
+    return [*tables[:-1], *(replace(last, remarks=legend) for last in tables[-1:])]
 
 
 def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """What --json prints and table.json holds: a row for each pair and method, in percent."""
+    """What --json prints and table.json holds: a row for each pair and method, in percent.
+
+    `values` (pooled accuracies), `folders` and `seed_numbers` go seed by seed. `average` is that over all pairs.
+    """
+    averages = _averages(records)
     rows = []
     for (dataset, experiment, pair), mine in _groups(records):
         for label in sorted(dict.fromkeys(r.label for r in mine), key=place):
@@ -69,20 +80,42 @@ def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
             for metric, part in MEANS.values():
                 found = _summary(own, metric, part)
                 row[metric] = found.mean if found else None
-            rows.append(row)
+            row["average"] = averages.get((dataset, experiment, label))
+            rows.append(row | _each_seed(own))
     return rows
+
+
+def _averages(records: Sequence[Record]) -> dict[tuple[str, str, str], float]:
+    """Of pooled accuracy over the pairs, where there are several, by data set, experiment and row."""
+    found = {}
+    for mine in groups(records):
+        for label, by_seed in by_pair(mine, "accuracy").get(AVERAGE, {}).items():
+            found[mine[0].dataset, mine[0].experiment, label] = fmean(by_seed.values())
+    return found
+
+
+def _each_seed(records: Sequence[Record]) -> dict[str, Any]:
+    ordered = sorted(records, key=lambda r: r.seed)
+    return {
+        "seed_numbers": [r.seed for r in ordered],
+        "values": [r.value("accuracy") for r in ordered],
+        "warnings": sum(bool(r.result.get("warnings")) for r in ordered),
+        FOLDERS: [str(r.folder) for r in ordered],
+    }
 
 
 def long_csv(records: Sequence[Record]) -> str:
     """One line for each number there is: a row, pair, test part and metric over its seeds, in percent.
 
-    The pair `Avg` is the average over pairs, as the tables have it.
+    The pair `Avg` is the average over pairs, as the tables have it. The folders of the runs, with semicolons between
+    them, are in the order of the values.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*CSV_COLUMNS, *COMPARED_COLUMNS])
+    writer.writerow([*CSV_COLUMNS, *COMPARED_COLUMNS, FOLDERS])
     for mine in groups(records):
         variants = {r.label: r.variant for r in mine}
+        folders = {(r.label, r.pair, r.seed): str(r.folder) for r in mine}
         for metric, part in _measured(mine):
             columns = by_pair(mine, metric, part)
             for pair, by_row in columns.items():
@@ -91,12 +124,13 @@ def long_csv(records: Sequence[Record]) -> str:
                     p = p_value(by_row[label], by_row.get(other, {})) if other else None
                     printed = _printed(mine[0], columns, pair, variants[label], metric) if part == "pooled" else None
                     row = [mine[0].dataset, mine[0].experiment, label, pair, part, metric]
-                    writer.writerow([*row, *_numbers(by_row[label], printed, p)])
+                    where = [folders.get((label, pair, seed), "") for seed in sorted(by_row[label])]
+                    writer.writerow([*row, *_numbers(by_row[label], printed, p), ";".join(filter(None, where))])
     return text.getvalue()
 
 
 def _numbers(values: dict[int, float], printed: float | None, p: float | None) -> list[str]:
-    """From the number of seeds on to the last column."""
+    """From the number of seeds on to p."""
     found = summarise(values)
     assert found is not None
     each = " ".join(f"{seed}:{value:.3f}" for seed, value in sorted(values.items()))

@@ -1,29 +1,43 @@
 """What is said below a table: what to beware of, and with what its runs were made."""
 
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
+from unihssl.api import resolve
 from unihssl.data.catalog import DATASETS
+from unihssl.errors import UserError
+from unihssl.experiments.grids import ABLATIONS
+from unihssl.experiments.protocol import KNOBS
 from unihssl.experiments.results import Record
+from unihssl.experiments.schedules import SCHEDULES
+from unihssl.methods.presets import DEFAULT, GENERAL
+from unihssl.training.run_directory import FREE_TO_CHANGE
 
-MOST = 3  # notes or commands in full; the others are counted
+MOST = 3  # notes, commands or pairs in full; the others are counted
 NOTE_LENGTH = 200
+LENGTHS = frozenset({"steps"}.union(*(schedule.knobs for schedule in SCHEDULES.values())))
+SAID = FREE_TO_CHANGE | LENGTHS | {"method", "dataset", "backbone", "weights", "seed", "group_by"}  # elsewhere
 
 
 def cautions(records: Sequence[Record]) -> list[str]:
     """What makes the numbers doubtful: how the data was split, what it lacked, runs that went wrong."""
     notes = dict.fromkeys(str(note) for r in records for note in r.result.get("notes", ()))
     said = _some([f"note: {shorten(note, NOTE_LENGTH, placeholder=' ...')}" for note in notes], "notes")
-    return [*_leaks(records), *said, *_warnings(records)]
+    return [*_leaks(records), *said, *_warnings(records), *_missing(records)]
 
 
 def provenance(records: Sequence[Record]) -> list[str]:
     """With what the runs were made, and the commands that made them."""
     backbones = (f"{r.setting('backbone')} (weights: {Path(str(r.setting('weights'))).name})" for r in records)
     parts = [" and ".join(dict.fromkeys(backbones)), _length(records), _seeds({r.seed for r in records})]
+    parts += _changes(records)
     if any(r.environment for r in records):
         parts += [
             _noted("on", "machines", map(_device, records)),
@@ -56,6 +70,72 @@ def _warnings(records: Sequence[Record]) -> list[str]:
     where = (f"{label} on {', '.join(on) if len(on) <= MOST else f'{len(on)} pairs'}" for label, on in pairs.items())
     said = f"{len(failed)} of {len(looked)} runs warn that adapting probably failed"
     return [f"{said} (the unlabeled domain was not learnt): {'; '.join(where)}"]
+
+
+def _missing(records: Sequence[Record]) -> list[str]:
+    """Rows that lack a pair or a seed which is there elsewhere in the table."""
+    pairs, seeds = dict.fromkeys(r.pair for r in records), {r.seed for r in records}
+    rows: dict[str, dict[str, set[int]]] = {}
+    for r in records:
+        rows.setdefault(r.label, {}).setdefault(r.pair, set()).add(r.seed)
+    lacking = {}
+    for label, there in rows.items():
+        gone = [pair for pair in pairs if pair not in there]
+        said = [f"{', '.join(gone)} ({len(gone)} of {len(pairs)} pairs)"] if 0 < len(gone) <= MOST else []
+        said += [f"{len(gone)} of {len(pairs)} pairs"] if len(gone) > MOST else []
+        few = [f"{_seeds(seeds - mine)} of {pair}" for pair, mine in there.items() if seeds - mine]
+        said += few if len(few) <= MOST else [f"seeds of {len(few)} pairs"]
+        lacking[label] = " and ".join(said)
+    alike = [f"{_rows(labels)} {'lacks' if len(labels) == 1 else 'lack'} {what}" for what, labels in _alike(lacking)]
+    return [f"not all there: {'; '.join(alike)}"] if alike else []
+
+
+def _changes(records: Sequence[Record]) -> list[str]:
+    """Which rows have knobs that are not as the method's preset gives them; rows that have the same stand together."""
+    rows: dict[str, set[str]] = {}
+    for r in records:
+        changed = {f"{knob}={value}" for knob, value in _changed(r).items()}
+        rows[r.label] = rows.get(r.label, changed) & changed
+    said = {label: ", ".join(sorted(changed - set(re.split(r"[\[\], ]+", label)))) for label, changed in rows.items()}
+    return [
+        f"{'all rows' if 1 < len(labels) == len(rows) else _rows(labels)} with {changed}"
+        for changed, labels in _alike(said)
+    ]
+
+
+def _alike(said: dict[str, str]) -> list[tuple[str, list[str]]]:
+    """What is said of rows, each with the rows it is said of; without those of which nothing is."""
+    return [(what, [label for label in said if said[label] == what]) for what in dict.fromkeys(said.values()) if what]
+
+
+def _rows(labels: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
+
+
+def _changed(record: Record) -> dict[str, Any]:
+    """Knobs that differ from the preset's, but for those said elsewhere and those an ablation's row is named after."""
+    named = {knob for variants in ABLATIONS.values() for knob in variants.get(record.variant, ())}
+    shown = {knob: value for knob, value in record.settings.items() if knob not in SAID | named}
+    wishes = [str(record.settings.get("preset", ""))]
+    if wishes[0] == DEFAULT.get(record.method, GENERAL):
+        wishes.append("")  # a run does not tell whether its preset was asked for, which decides if the recipe wins
+    place = (record.method, str(record.settings.get("dataset", "")), str(record.setting("backbone")), record.dataset)
+    differing = []
+    for wish in wishes:
+        usual = _usual(wish, *place)
+        differing.append({knob: value for knob, value in shown.items() if knob in usual and value != usual[knob]})
+    return min(differing, key=len)
+
+
+@cache
+def _usual(preset: str, method: str, entry: str, backbone: str, dataset: str) -> dict[str, Any]:
+    """Every knob as the preset and the data set give it; nothing of a method or preset that is not there any more."""
+    knobs = {"method": method, "preset": preset, "dataset": entry, "backbone": backbone}
+    try:
+        settings, params = resolve({**KNOBS.get(dataset, {}), **knobs})
+    except UserError:
+        return {}
+    return asdict(settings) | asdict(params)
 
 
 def _length(records: Sequence[Record]) -> str:

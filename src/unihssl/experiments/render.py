@@ -1,6 +1,7 @@
-"""A table as Markdown, LaTeX or for the terminal."""
+"""A table as Markdown, LaTeX or for the terminal; columns without a number are left out."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from unihssl.experiments.tables import Cell, Table
@@ -15,25 +16,28 @@ NOTHING = "-"
 
 
 def markdown(tables: Sequence[Table]) -> str:
-    return "\n".join(map(_markdown, tables))
+    return "\n".join(_markdown(_without_empty(table)) for table in tables)
 
 
 def latex(tables: Sequence[Table]) -> str:
     """Needs the packages booktabs and adjustbox."""
-    return "\n".join(map(_latex, tables))
+    return "\n".join(_latex(_without_empty(table)) for table in tables)
 
 
 def terminal(table: Table, width: int) -> "Group":
-    """Columns that do not fit beside one another go into blocks below, each with the rows' names; nothing is cut.
-
-    Columns without a number are left out.
-    """
+    """Columns that do not fit beside one another go into blocks below, each with the rows' names; nothing is cut."""
     from rich.console import Group
     from rich.text import Text
 
-    kept = [i for i in range(len(table.columns) - 1) if any(_plain(cells[i]) != NOTHING for _, cells in table.rows)]
-    grids = [_grid(table, block, width) for block in _blocks(table, kept, width)]
+    table = _without_empty(table)
+    grids = [_grid(table, block, width) for block in _blocks(table, width)]
     return Group(Text(table.title, "italic"), *grids, *map(Text, _below(table)), Text())
+
+
+def _without_empty(table: Table) -> Table:
+    kept = [i for i in range(len(table.columns) - 1) if any(_plain(cells[i]) != NOTHING for _, cells in table.rows)]
+    rows = tuple((label, tuple(cells[i] for i in kept)) for label, cells in table.rows)
+    return replace(table, columns=(table.columns[0], *(table.columns[i + 1] for i in kept)), rows=rows)
 
 
 def _grid(table: Table, block: Sequence[int], width: int) -> "Grid":
@@ -50,12 +54,12 @@ def _grid(table: Table, block: Sequence[int], width: int) -> "Grid":
     return grid
 
 
-def _blocks(table: Table, kept: Sequence[int], width: int) -> list[list[int]]:
+def _blocks(table: Table, width: int) -> list[list[int]]:
     """As many columns in each as the width has room for; one at least."""
     beside = 2  # a column's padding and what divides it from the next
     blocks: list[list[int]] = [[]]
     start = used = _names_width(table, width) + 2 * beside
-    for i in kept:
+    for i in range(len(table.columns) - 1):
         needed = max(len(table.columns[i + 1]), *(len(_plain(cells[i])) for _, cells in table.rows)) + beside
         if blocks[-1] and used + needed > width:
             blocks.append([])

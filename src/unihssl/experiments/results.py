@@ -71,7 +71,8 @@ class Record:
 def read_records(folders: Iterable[Path], preferred: Set[Path] = frozenset()) -> list[Record]:
     """Every role of every finished run in these folders, or in folders of them; those under way are passed over.
 
-    A run must not be there twice, such as from two versions of this package, unless one of the two is `preferred`.
+    A copy of a run counts once. Otherwise a run must not be there twice, such as from two versions of this package,
+    unless one of the two is `preferred`.
     """
     there = (path.parent for folder in folders for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file())
     found = {folder.resolve(): folder for folder in there}
@@ -80,11 +81,20 @@ def read_records(folders: Iterable[Path], preferred: Set[Path] = frozenset()) ->
         twins.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), []).append(r)
     records = []
     for same in twins.values():
-        chosen = [r for r in same if r.folder in preferred] or same
+        chosen = _without_copies([r for r in same if r.folder in preferred] or same)
         if len(chosen) > 1:
             raise UserError(f"{chosen[0].folder} and {chosen[1].folder}: the same run twice; move one of them away")
         records += chosen
     return records
+
+
+def _without_copies(records: Sequence[Record]) -> list[Record]:
+    """A copy of a run has its folder's name and its result."""
+    kept: list[Record] = []
+    for r in records:
+        if not any(r.folder.name == other.folder.name and r.result == other.result for other in kept):
+            kept.append(r)
+    return kept
 
 
 def _order(record: Record) -> tuple[Any, ...]:
@@ -112,22 +122,25 @@ def _read(folder: Path) -> list[Record]:
     rows = read_metrics(folder)
     last = {ours: row[theirs] for row in rows for ours, theirs in LAST.items() if theirs in row}
     method, seed = str(settings.get("method", "?")), int(settings.get("seed", 0))
-    if (folder / NOTE).exists():
-        note = read_json(folder / NOTE)
-        try:
-            dataset, pair = str(note["dataset"]), str(note["pair"])
-            roles = [(str(role["experiment"]), str(role["variant"])) for role in note["roles"]]
-        except (KeyError, TypeError):
-            raise UserError(f"{folder / NOTE}: expected dataset, pair and roles") from None
-    else:
-        dataset, pair = _by_sources(settings)
-        roles = []
+    dataset, pair, roles = read_purpose(folder, settings)
     roles = roles or [(BENCHMARK, method)]
     environment = read_json(folder / ENVIRONMENT) if (folder / ENVIRONMENT).exists() else {}
     return [
         Record(dataset, pair, *role, seed, result, settings, last, folder=folder, environment=environment)
         for role in roles
     ]
+
+
+def read_purpose(folder: Path, settings: dict[str, Any]) -> tuple[str, str, list[tuple[str, str]]]:
+    """Data set, pair, and each experiment with the row the run is of it: as noted, else by its sources alone."""
+    if not (folder / NOTE).exists():
+        return (*_by_sources(settings), [])
+    note = read_json(folder / NOTE)
+    try:
+        roles = [(str(role["experiment"]), str(role["variant"])) for role in note["roles"]]
+        return str(note["dataset"]), str(note["pair"]), roles
+    except (KeyError, TypeError):
+        raise UserError(f"{folder / NOTE}: expected dataset, pair and roles") from None
 
 
 def _by_sources(settings: dict[str, Any]) -> tuple[str, str]:

@@ -26,18 +26,22 @@ class Curve(NamedTuple):
     std: np.ndarray
 
 
-def histories(run_dirs: Sequence[Path]) -> dict[str, list[list[Row]]]:
-    """Rows of metrics of each run, by method; a method with several settings is named with those that differ."""
+def histories(run_dirs: Sequence[Path], names: Sequence[str] = ()) -> dict[str, list[list[Row]]]:
+    """Rows of metrics of each run, by the names given to them.
+
+    Without names it is by method; a method with several settings is named with those that differ.
+    """
     if not run_dirs:
         raise UserError("there is no run to plot; name one run directory or more")
+    configs = [{"method": name} for name in names] or [read_config(run) for run in run_dirs]
     groups: dict[tuple[tuple[str, str], ...], list[list[Row]]] = {}
-    for run in run_dirs:
-        config, rows = read_config(run), read_metrics(run)
+    for run, config in zip(run_dirs, configs, strict=True):
+        rows = read_metrics(run)
         if not rows:
             raise UserError(f"{run}: there are no metrics here (metrics.jsonl is missing or empty); train it first")
         groups.setdefault(_identity(config), []).append(rows)
-    configs = [dict(identity) for identity in groups]
-    return {_name(config, configs): runs for config, runs in zip(configs, groups.values(), strict=True)}
+    known = [dict(identity) for identity in groups]
+    return {_name(config, known): runs for config, runs in zip(known, groups.values(), strict=True)}
 
 
 def curves(runs: Sequence[Sequence[Row]], metric: str) -> list[Curve]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unihssl.experiments.plots.canvas import COLOURS, COLUMN, GREY, percent_axis, write_figure
+from unihssl.experiments.plots.chosen import described
 from unihssl.experiments.plots.histories import Curve, Row, curves, histories, loss_terms, stage_starts
 
 if TYPE_CHECKING:
@@ -17,13 +18,15 @@ SHARES = {"mask_rate": "samples trusted,\nmask rate", "oracle_pseudo_accuracy": 
 Runs = list[list[Row]]
 
 
-def learning_curves(run_dirs: Sequence[str | Path], out: str | Path) -> tuple[Path, Path]:
+def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: Sequence[str] = ()) -> tuple[Path, Path]:
     """Curves against the step; runs that differ in their seed alone become a mean and a band of ± one deviation.
 
-    One method is shown with all terms of its loss, several with their total losses. Vertical lines mark where a
-    stage begins. `oracle` says that labels of the unlabeled domain were looked at, for this curve alone.
+    With `names`, one for each run, it is runs of the same name that do. One method is shown with all terms of its
+    loss, several with their total losses. Vertical lines mark where a stage begins. `oracle` says that labels of the
+    unlabeled domain were looked at, for this curve alone.
     """
-    groups = histories([Path(run) for run in run_dirs])
+    folders = [Path(run) for run in run_dirs]
+    groups = histories(folders, names)
     shares = [name for name in SHARES if any(curves(runs, name) for runs in groups.values())]
     heights = [1.7, *[1.0 for _ in shares]]
 
@@ -40,7 +43,8 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path) -> tuple[Pa
         axes[-1].set_xlim(left=0)
         repeats = sorted({len(runs) for runs in groups.values()})
         band = f"; mean ± std of {' to '.join(map(str, repeats))} runs" if repeats[-1] > 1 else ""
-        figure.suptitle(f"{', '.join(groups) if len(groups) == 1 else 'training'}{band}", fontsize=8)
+        title = f"{', '.join(groups) if len(groups) == 1 else 'training'}{band}"
+        figure.suptitle("\n".join(filter(None, [title, described(folders)])), fontsize=8)
 
     return write_figure(out, COLUMN, 0.6 + 1.25 * sum(heights), draw)
 
@@ -84,17 +88,18 @@ def draw_curves(
 def _mark_stages(axes: Sequence["Axes"], groups: Mapping[str, Runs]) -> None:
     """A line where each stage begins, named above the first panel; in the method's colour where methods differ."""
     starts = [stage_starts(runs) for runs in groups.values()]
-    same = all(s == starts[0] for s in starts)
-    for colour, mine in zip(_cycle(), starts[:1] if same else starts, strict=False):
-        if len(mine) == 1:
-            continue
-        for stage, step in mine.items():
-            look: dict[str, Any] = {"color": GREY if same else colour, "linewidth": 0.8, "linestyle": ":"}
-            for axis in axes if step else []:
-                axis.axvline(step, **look)
-            if same or step:
-                above = axes[0].get_xaxis_transform()
-                axes[0].text(step, 1.01, f" {stage}", transform=above, fontsize=6.5, color=look["color"], va="bottom")
+    if all(mine == starts[0] for mine in starts):
+        marks = [(step, stage, GREY) for stage, step in starts[0].items() if len(starts[0]) > 1]
+        sides = ["left"]
+    else:
+        coloured = zip(_cycle(), starts, strict=False)
+        marks = sorted((step, stage, colour) for colour, mine in coloured for stage, step in mine.items() if step)
+        sides = ["right", "left"]  # lines close to one another are named on either side
+    for number, (step, stage, colour) in enumerate(marks):
+        for axis in axes if step else []:
+            axis.axvline(step, color=colour, linewidth=0.8, linestyle=":")
+        look: dict[str, Any] = {"fontsize": 6.5, "color": colour, "va": "bottom", "ha": sides[number % len(sides)]}
+        axes[0].text(step, 1.01, f" {stage} ", transform=axes[0].get_xaxis_transform(), **look)
 
 
 def _cycle() -> list[str]:
