@@ -8,7 +8,7 @@ import typer
 
 from unihssl.errors import UserError
 
-JSON = typer.Option(False, "--json", help="Print one JSON object on stdout and nothing else.")
+JSON = typer.Option(False, "--json", help="Print JSON on stdout and nothing else.")
 
 # Commands that run a grid take these three; experiments.launchers.make_launcher takes their values.
 LAUNCHER = typer.Option("local", help="Where runs go: local (processes here) or ray (a cluster; see docs/scaling.md).")
