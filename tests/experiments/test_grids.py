@@ -109,3 +109,11 @@ def test_a_finished_run_is_not_taken_for_one_of_other_samples(tmp_path):
 def test_a_knob_of_other_methods_is_called_so():
     with pytest.raises(UserError, match="--set lambda_pa: a knob of unihssl; none of these methods has it"):
         benchmark_runs(protocol(lambda_pa=1), ["P/A"], ["supervised", "mcc"], 1)
+
+
+def test_a_folder_is_named_by_what_differs_from_the_defaults():
+    """So that a version with more knobs finds the runs of the one before."""
+    (run,) = benchmark_runs(protocol(), ["P/A"], ["unihssl"], 1)
+    (same,) = benchmark_runs(protocol(beta=0.8, home="disk"), ["P/A"], ["unihssl"], 1)
+    (other,) = benchmark_runs(protocol(beta=0.7), ["P/A"], ["unihssl"], 1)
+    assert run.folder(Path()) == same.folder(Path()) != other.folder(Path())

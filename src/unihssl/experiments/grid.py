@@ -16,7 +16,7 @@ from unihssl.experiments.launchers import Launcher
 from unihssl.files import read_json, write_json
 from unihssl.training.display import Display
 from unihssl.training.interrupt import termination_interrupts
-from unihssl.training.run_directory import FREE_TO_CHANGE, RESULT
+from unihssl.training.run_directory import RESULT, deciding_knobs
 
 NOTE = "run.json"
 
@@ -42,10 +42,9 @@ class Run:
     samples: str = ""  # digest of both domains' names and labels
 
     def folder(self, out: Path) -> Path:
-        """Named by all that decides the result: every setting that matters to training, and this package's version."""
-        settings, params = resolve(self.knobs)
-        values = {k: v for k, v in (asdict(settings) | asdict(params)).items() if k not in FREE_TO_CHANGE}
-        content = json.dumps([__version__, self.dataset, self.pair, values], sort_keys=True)
+        """Named by all that decides the result: the settings that matter to training, and this package's version."""
+        knobs = deciding_knobs(*resolve(self.knobs))
+        content = json.dumps([__version__, self.dataset, self.pair, knobs], sort_keys=True)
         return out / hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def note(self, out: Path) -> None:

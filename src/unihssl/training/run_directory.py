@@ -116,16 +116,19 @@ FREE_TO_CHANGE = frozenset(
 )
 
 
-def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
-    """Changes when the samples, their split or a setting that matters to training does."""
-    # Knobs at their default are left out: a later version may have more of them.
-    knobs = {
+def deciding_knobs(settings: Any, params: Any) -> dict[str, Any]:
+    """What decides the training, but for knobs at their default: a later version may have more of them."""
+    return {
         field.name: value
         for values in (settings, params)
         for field in dataclasses.fields(values)
         if field.name not in FREE_TO_CHANGE and (value := getattr(values, field.name)) != field.default
     }
-    digest = hashlib.sha256(json.dumps(knobs, sort_keys=True).encode())
+
+
+def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
+    """Changes when the samples, their split or a setting that matters to training does."""
+    digest = hashlib.sha256(json.dumps(deciding_knobs(settings, params), sort_keys=True).encode())
     for part in pair.parts.values():
         digest.update("\0".join(part.domain.names).encode())
         digest.update(part.store.key.encode())  # the samples themselves may be many gigabytes on disk
