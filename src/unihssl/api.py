@@ -21,7 +21,7 @@ from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.evaluation.samples import known_samples
 from unihssl.files import write_json
 from unihssl.methods.base import Task
-from unihssl.methods.presets import RECIPES, preset_for, preset_knobs
+from unihssl.methods.presets import RECIPES, has_preset, preset_for, preset_knobs
 from unihssl.models.backbones import EncoderFactory
 from unihssl.training.checkpoint import CHECKPOINT
 from unihssl.training.display import Display
@@ -110,7 +110,15 @@ def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str 
 
 def settings_of(run: Path) -> Settings:
     """The settings a run was made with; the defaults for a saved model, which notes none."""
-    return resolve(read_config(run))[0] if (run / CONFIG).exists() else Settings()
+    return resolve(stored_knobs(run))[0] if (run / CONFIG).exists() else Settings()
+
+
+def stored_knobs(run: Path) -> dict[str, Any]:
+    """The knobs a run was made with; a preset that its method has no more, or never had, is forgotten."""
+    knobs = read_config(run)
+    if not has_preset(str(knobs.get("method")), str(knobs.get("preset", ""))):
+        del knobs["preset"]
+    return knobs
 
 
 def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
@@ -163,7 +171,7 @@ def _fit_model(
 
 def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:
     """The run's own settings; those given again must agree unless they do not change what is learnt."""
-    stored = read_config(out)
+    stored = stored_knobs(out)
     merged = stored | knobs
     if merged["method"] != stored["method"]:
         raise UserError(f"{out}: a resumed run keeps its settings, but method was {stored['method']}")

@@ -117,3 +117,20 @@ def test_a_folder_is_named_by_what_differs_from_the_defaults():
     (same,) = benchmark_runs(protocol(beta=0.8, home="disk"), ["P/A"], ["unihssl"], 1)
     (other,) = benchmark_runs(protocol(beta=0.7), ["P/A"], ["unihssl"], 1)
     assert run.folder(Path()) == same.folder(Path()) != other.folder(Path())
+
+
+@pytest.mark.parametrize(("preset", "names"), [("robst", "unihssl"), ("original", "unihssl"), ("robust", "mcc")])
+def test_a_preset_that_no_method_has_is_refused(preset, names):
+    asked = Protocol(catalog.get("pacs"), Path("data"), "fast", {"preset": preset})
+    with pytest.raises(UserError, match=f"{names} has no preset '{preset}'"):
+        benchmark_runs(asked, ["P/A"], [names], 1)
+
+
+def test_a_finished_run_is_not_taken_for_one_of_other_settings(tmp_path):
+    """As when a default has changed since, which the folder's name does not tell."""
+    runs = digit_runs(["supervised"], 1, {"max_steps": 2})
+    list(run_grid(runs, LOAD, tmp_path, make_launcher()))
+    config = runs[0].folder(tmp_path) / "config.yaml"
+    config.write_text(config.read_text().replace("momentum: 0.9", "momentum: 0.8"))
+    with pytest.raises(UserError, match=r"this run is finished, but with momentum=0.8, now 0.9; give another --out"):
+        list(run_grid(runs, LOAD, tmp_path, make_launcher()))

@@ -327,7 +327,7 @@ def test_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
     for folder, lr in (("one", 0.1), ("two", 0.2)):
         grid_run(tmp_path / "grid" / folder, "a/b", lr=lr)
     files = plot("learning", tmp_path / "grid", "--out", tmp_path)
-    assert [f.stem for f in files[::2]] == ["learning-a-b-fixmatch-0-one", "learning-a-b-fixmatch-0-two"]
+    assert [f.stem for f in files[::2]] == ["learning-a-b-fixmatch-0-grid-one", "learning-a-b-fixmatch-0-grid-two"]
 
 
 def test_run_directories_become_one_figure_that_names_their_seeds(tmp_path):

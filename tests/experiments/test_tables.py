@@ -207,7 +207,7 @@ def test_a_knob_that_a_run_lacks_was_at_its_default():
 def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
     mine = records("unihssl", "A/W", 0.5, 0.6, epochs=20, max_steps=500, weights="/data/r50.safetensors")
     mine += records("mcc", "A/W", 0.5, 0.6, steps=10_000, weights="/data/r50.safetensors")
-    environment = {"command": ["/bin/x", "benchmark", "office-31", "--set", "a b"], "gpu": "NVIDIA H200"}
+    environment = {"command": ["/bin/unihssl", "benchmark", "office-31", "--set", "a b"], "gpu": "NVIDIA H200"}
     environment |= {"packages": {"torch": "2.4.1"}, "commit": "abc1234"}
     note = "office-31 is not as published, results may not compare: " + "A/back_pack: 91 images, not 92; " * 20
     mine = [replace(r, environment=environment, result=r.result | {"notes": [note], "warnings": []}) for r in mine]
@@ -272,7 +272,7 @@ def test_runs_of_different_commits_and_machines_are_called_so():
     mine = records("unihssl", "A/W", 0.5, 0.6, 0.7, 0.8, 0.9)
     gpus = ({"gpu": "H200", "commit": "a"}, {"gpu": None, "commit": "b"}, {"gpu": "H200"}, {}, {"gpu": "H200"})
     mine = [
-        replace(r, environment=e | ({"command": ["x", str(i)]} if e else {}), seed=3 * i)
+        replace(r, environment=e | ({"command": ["unihssl", str(i)]} if e else {}), seed=3 * i)
         for i, (r, e) in enumerate(zip(mine, gpus, strict=True))
     ]
     *_, made, first, second, third, rest = main_tables(mine)[0].remarks
@@ -332,3 +332,24 @@ def test_the_papers_figures():
     both = [r for pair in ("BCN/HAM", "HAM/BCN") for r in records("biadapt", pair, 0.8, dataset="isic-2019")]
     assert "80.0 (71.25" in markdown(main_tables(both)[:1]) and ", +8.75)" in markdown(main_tables(both)[:1])
     assert paper.table("pacs", "benchmark") is None
+
+
+def test_a_preset_that_is_not_the_default_is_told_unless_the_row_says_it():
+    robust = {"method": "unihssl", "preset": "robust"}
+    assert "unihssl with preset=robust" in main_tables(records("unihssl", "A/W", 0.5, **robust))[0].remarks[-1]
+    assert "preset" not in main_tables(records("unihssl:robust", "A/W", 0.5, **robust))[0].remarks[-1]
+    assert "preset" not in main_tables(records("unihssl", "A/W", 0.5, method="unihssl", preset="paper"))[0].remarks[-1]
+
+
+def test_only_the_split_that_cures_the_leak_silences_its_caution():
+    def remarks(group_by: str) -> str:
+        mine = [replace(r, dataset="isic-2019") for r in records("unihssl", "BCN/HAM", 0.5, group_by=group_by)]
+        return " ".join(main_tables(mine)[0].remarks)
+
+    assert "too high" in remarks("") and "too high" in remarks("another") and "too high" not in remarks("lesion_id")
+
+
+def test_commands_of_scripts_and_cluster_workers_are_not_called_ours():
+    (mine,) = records("unihssl", "A/W", 0.5)
+    worker = replace(mine, environment={"command": ["default_worker.py", "--node-ip-address=10.0.0.1"], "gpu": None})
+    assert "10.0.0.1" not in " ".join(main_tables([worker])[0].remarks)

@@ -1,6 +1,7 @@
 """What a grid says while it trains."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from unihssl.experiments import schedules
 def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
     runs = digit_runs(["supervised", "mcc"], 2, {})
     underway = Underway(runs, tmp_path)
-    assert underway.line() == "0 of 4 trained; starting"
+    assert underway.line() == "0 of 4 done; starting"
     folders = [run.folder(tmp_path) for run in runs]
     for folder in folders[:3]:
         folder.mkdir()
@@ -23,10 +24,13 @@ def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
     (folders[0] / "result.json").write_text("{}")
     row = {"stage": "supervised", "step": 40}
     (folders[1] / "metrics.jsonl").write_text(json.dumps(row) + "\n")
-    underway.done = 1
+    folders[3].mkdir()
+    (folders[3] / "config.yaml").touch()
+    os.utime(folders[3] / "config.yaml", (1, 1))  # left by a grid that was stopped, and not begun again yet
+    underway.over(runs[0])
     underway._start -= 100
     names = [f"{run.pair} {run.roles[0].variant} seed {run.knobs['seed']}" for run in runs]
-    assert underway.line() == f"1 of 4 trained; about 5 min left; {names[1]} (supervised, step 40); {names[2]}"
+    assert underway.line() == f"1 of 4 done; about 5 min left; {names[1]} (supervised, step 40); {names[2]}"
 
 
 def test_durations_are_said_as_people_do():

@@ -56,7 +56,8 @@ def run_and_report(
     with Underway(waiting, out.resolve()) as underway, closing(run_grid(runs, protocol.loader, out, launcher)) as grid:
         for number, run in enumerate(grid, start=1):
             trained = number > len(runs) - len(waiting)
-            underway.done += trained
+            if trained:
+                underway.over(run)
             outcome = _accuracy(run) + ("" if trained else " (was finished)")
             if run.failure:
                 outcome = "failed, as one before" if run.failure in failures.values() else f"failed: {run.failure}"
@@ -75,7 +76,8 @@ def run_and_report(
     if records:
         of = records[0].dataset, records[0].experiment
         known = [r for r in read_records([out], preferred=folders) if (r.dataset, r.experiment) == of]
-        write_report(known, out, records[0].experiment)
+        if note := write_report(known, out, records[0].experiment):
+            typer.echo(f"note: {note}", err=True)
     if failures:
         named = f"{some(list(failures))}; first: {next(iter(failures.values()))}"
         raise UserError(f"{len(failures)} of {len(runs)} runs failed: {named}")

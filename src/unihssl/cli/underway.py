@@ -26,11 +26,12 @@ class Underway:
     def __init__(self, waiting: Sequence["Run"], out: Path) -> None:
         from rich.console import Console
 
-        self.waiting, self.out, self.done = waiting, out, 0
+        self.waiting, self.out = waiting, out
+        self.ended: set[Path] = set()
         console = Console(stderr=True)
         self._status = console.status("starting") if console.is_terminal and waiting else None
         self._ended = threading.Event()
-        self._start = time.monotonic()
+        self._start = time.time()
 
     def __enter__(self) -> "Underway":
         if self._status:
@@ -52,10 +53,14 @@ class Underway:
         else:
             typer.echo(line, err=True)
 
+    def over(self, run: "Run") -> None:
+        """It is trained, or has failed."""
+        self.ended.add(run.folder(self.out))
+
     def line(self) -> str:
-        took, left = time.monotonic() - self._start, len(self.waiting) - self.done
-        wait = f"; about {_duration(took / self.done * left)} left" if self.done else ""
-        return f"{self.done} of {len(self.waiting)} trained{wait}; {'; '.join(self._begun()) or 'starting'}"
+        took, done = time.time() - self._start, len(self.ended)
+        wait = f"; about {_duration(took / done * (len(self.waiting) - done))} left" if done else ""
+        return f"{done} of {len(self.waiting)} done{wait}; {'; '.join(self._begun()) or 'starting'}"
 
     def _begun(self) -> list[str]:
         from unihssl.training.log import read_metrics
@@ -64,7 +69,9 @@ class Underway:
         begun = []
         for run in self.waiting:
             folder = run.folder(self.out)
-            if (folder / CONFIG).exists() and not (folder / RESULT).exists():
+            config = folder / CONFIG  # written when a run begins or goes on
+            new = config.exists() and config.stat().st_mtime >= self._start - 1
+            if new and folder not in self.ended and not (folder / RESULT).exists():
                 rows = read_metrics(folder)
                 begun.append(name_of(run) + (f" ({rows[-1]['stage']}, step {rows[-1]['step']})" if rows else ""))
         return begun

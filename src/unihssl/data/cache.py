@@ -29,8 +29,8 @@ import numpy as np
 
 from unihssl.data.decode import NOT_READ, Decoded, Progress, content_key, decode_files, hash_files
 from unihssl.data.journal import Journal
-from unihssl.data.sample_file import SampleFile, open_samples
-from unihssl.data.signature import files_signature
+from unihssl.data.sample_file import SampleFile, begun, open_samples
+from unihssl.data.signature import files_signature, rows_signature
 from unihssl.files import Lock
 
 SAMPLES, ABOUT, JOURNAL = "samples.npy", "store.json", "journal"
@@ -172,13 +172,12 @@ class Cache:
     ) -> tuple[list[bytes], dict[int, str]]:
         """The samples' file, but for what a stopped build has put there; digests, and by row what was unreadable."""
 
-        def stamp(rows: range) -> str:
-            return files_signature(paths[rows.start : rows.stop], size)
-
-        with SampleFile(folder / SAMPLES, (len(paths), *size, 3), go_on=True) as samples:
-            journal = Journal(folder / JOURNAL, stamp, samples.sync)
-            if not samples.goes_on:
-                journal.path.unlink(missing_ok=True)
+        shape = len(paths), *size, 3
+        if not begun(folder / SAMPLES, shape):  # first of all: it must never speak of a file that came after it
+            (folder / JOURNAL).unlink(missing_ok=True)
+            _onto_disk(folder)
+        with SampleFile(folder / SAMPLES, shape, go_on=True) as samples:
+            journal = Journal(folder / JOURNAL, partial(rows_signature, paths, size), samples.sync)
             found = decode_files(paths, size, samples.put, progress, journal.read(), journal.note)
             journal.path.unlink(missing_ok=True)  # rows move from here on
             _onto_disk(folder)

@@ -13,18 +13,22 @@ from numpy.lib import format as npy
 Shape = tuple[int, ...]
 
 
+def begun(path: Path, shape: Shape) -> bool:
+    """Whether a file for samples of this shape is there, whole or under way."""
+    return path.exists() and path.stat().st_size == len(_header(shape)) + math.prod(shape)
+
+
 class SampleFile:
     """A .npy of uint8 samples under way.
 
     Its space is reserved first, and rows are written, not mapped: a full disk is an OSError, never a SIGBUS.
-    With `go_on` the rows of a file that was begun before, if it is of this shape, are kept (`goes_on`).
+    With `go_on` the rows of a file that was begun before, if it is of this shape, are kept.
     """
 
     def __init__(self, path: Path, shape: Shape, *, reserve: bool = True, go_on: bool = False) -> None:
         self.shape, self.row = shape, math.prod(shape[1:])
         self.header = _header(shape)
-        self.goes_on = go_on and path.exists() and path.stat().st_size == self._place(shape[0])
-        self.file = path.open("r+b" if self.goes_on else "w+b", buffering=0)
+        self.file = path.open("r+b" if go_on and begun(path, shape) else "w+b", buffering=0)
         self.number = self.file.fileno()
         try:
             if reserve and hasattr(os, "posix_fallocate"):

@@ -16,7 +16,7 @@ from unihssl.experiments.launchers import Launcher
 from unihssl.files import read_json, write_json
 from unihssl.training.display import Display
 from unihssl.training.interrupt import termination_interrupts
-from unihssl.training.run_directory import RESULT, deciding_knobs
+from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, deciding_knobs, read_config
 
 NOTE = "run.json"
 
@@ -56,9 +56,18 @@ class Run:
         if roles != before["roles"]:
             write_json(path, {"dataset": self.dataset, "pair": self.pair, "samples": samples, "roles": roles})
 
-    def check_samples(self, out: Path) -> None:
-        """Refuse a finished run of other samples than these; where either is not known, it is believed."""
-        path = self.folder(out) / NOTE
+    def check_finished(self, out: Path) -> None:
+        """Refuse a finished run of other samples or settings than these; what is not known of it is believed."""
+        path, config = self.folder(out) / NOTE, self.folder(out) / CONFIG
+        settings, params = resolve(self.knobs)
+        now = {k: v for k, v in (asdict(settings) | asdict(params)).items() if k not in FREE_TO_CHANGE}
+        then = read_config(self.folder(out)) if config.exists() else {}
+        other = [f"{k}={then[k]}, now {v}" for k, v in now.items() if k in then and then[k] != v]
+        if other:  # a default that changed has left the folder's name as it was
+            raise UserError(
+                f"{self.folder(out)}: this run is finished, but with {other[0]}; "
+                "give another --out, or move the folder away"
+            )
         before = read_json(path).get("samples") if path.exists() else None
         if before and self.samples and before != self.samples:
             raise UserError(
@@ -90,7 +99,7 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Laun
         if settings.devices * settings.nodes > 1:
             raise UserError("a run of a grid is one process: devices and nodes must be 1; the runs share what there is")
         if finished(run, out):
-            run.check_samples(out)
+            run.check_finished(out)
             run.note(out)
             yield replace(run, result=read_json(run.folder(out) / RESULT))
         else:

@@ -90,16 +90,19 @@ class Protocol:
 
     def check_asked(self, rows: Sequence[str]) -> None:
         """Refuse settings that none of these methods knows, and those that options are for."""
+        preset = str(self.asked.get("preset", ""))
+        names = [row.partition(":")[0] for row in rows]
+        if not any(has_preset(name, preset) for name in names):
+            preset_for(names[0], preset)  # which says what there is
         options = {"seed": "--seeds", "method": "--methods", "labeled": "--pairs", "unlabeled": "--pairs"}
         for name in self.asked:
             if name in options:
                 raise UserError(f"--set {name}: a grid goes through several; use {options[name]}")
-            known = [m for m in rows if name in knob_fields(Settings, methods.get(m.partition(":")[0]).Params)]
-            if not known:
+            if not any(name in knob_fields(Settings, methods.get(m).Params) for m in names):
                 others = [m.name for m in methods.available().values() if name in knob_fields(m.Params)]
                 if others:
                     raise UserError(f"--set {name}: a knob of {', '.join(others)}; none of these methods has it")
-                resolve({"method": rows[0].partition(":")[0], name: self.asked[name]})  # says what was meant
+                resolve({"method": names[0], name: self.asked[name]})  # says what was meant
 
     def cautions(self) -> list[str]:
         """What must be known before results are believed."""

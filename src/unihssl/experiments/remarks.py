@@ -15,15 +15,14 @@ from unihssl.data.catalog import DATASETS
 from unihssl.errors import UserError
 from unihssl.experiments.grids import ABLATIONS
 from unihssl.experiments.protocol import KNOBS
-from unihssl.experiments.results import Record
-from unihssl.experiments.schedules import SCHEDULES
+from unihssl.experiments.results import ABLATION, Record
 from unihssl.methods.presets import DEFAULT, GENERAL
 from unihssl.training.run_directory import FREE_TO_CHANGE
 
 MOST = 3  # notes, commands or pairs in full; the others are counted
 NOTE_LENGTH = 200
-LENGTHS = frozenset({"steps"}.union(*(schedule.knobs for schedule in SCHEDULES.values())))
-SAID = FREE_TO_CHANGE | LENGTHS | {"method", "dataset", "backbone", "weights", "seed", "group_by"}  # elsewhere
+LENGTHS = {"epochs", "steps", "max_steps"}
+SAID = FREE_TO_CHANGE | LENGTHS | {"method", "dataset", "backbone", "weights", "seed"}  # elsewhere
 
 
 def cautions(records: Sequence[Record]) -> list[str]:
@@ -46,7 +45,7 @@ def provenance(records: Sequence[Record]) -> list[str]:
         ]
     else:
         parts.append("machine and commit not noted")
-    commands = dict.fromkeys(_command(r) for r in records if r.environment.get("command"))
+    commands = dict.fromkeys(_command(r) for r in records if _is_ours(r.environment.get("command")))
     return [f"made with {'; '.join(parts)}", *_some([f"command: {command}" for command in commands], "commands")]
 
 
@@ -55,7 +54,7 @@ def _leaks(records: Sequence[Record]) -> list[str]:
     if dataset is None or not dataset.caution:
         return []
     groups = {str(r.settings.get("group_by", "")) for r in records}
-    said = [dataset.caution] if "" in groups else []
+    said = [dataset.caution] if not dataset.cure or groups - {dataset.cure} else []
     return said + [f"split by {name}, where the paper splits by image" for name in sorted(groups - {""})]
 
 
@@ -114,7 +113,8 @@ def _rows(labels: Sequence[str]) -> str:
 
 def _changed(record: Record) -> dict[str, Any]:
     """Knobs that differ from the preset's, but for those said elsewhere and those an ablation's row is named after."""
-    named = {knob for variants in ABLATIONS.values() for knob in variants.get(record.variant, ())}
+    variants = ABLATIONS.values() if record.experiment == ABLATION else ()
+    named = {knob for rows in variants for knob in rows.get(record.variant, ())}
     shown = {knob: value for knob, value in record.settings.items() if knob not in SAID | named}
     wishes = [str(record.settings.get("preset", ""))]
     if wishes[0] == DEFAULT.get(record.method, GENERAL):
@@ -124,7 +124,8 @@ def _changed(record: Record) -> dict[str, Any]:
     for wish in wishes:
         usual = _usual(wish, *place)
         differing.append({knob: value for knob, value in shown.items() if knob in usual and value != usual[knob]})
-    return min(differing, key=len)
+    unsaid = len(wishes) == 1 and "preset" not in named and not record.variant.endswith(f":{wishes[0]}")
+    return ({"preset": wishes[0]} if unsaid and wishes[0] else {}) | min(differing, key=len)
 
 
 @cache
@@ -153,6 +154,11 @@ def _device(record: Record) -> str | None:
     if "gpu" not in record.environment:
         return None
     return "CPU" if record.setting("device") == "cpu" else record.environment["gpu"] or "CPU"
+
+
+def _is_ours(command: list[str] | None) -> bool:
+    """Not a script's, nor that of a worker process of a cluster."""
+    return command is not None and Path(command[0]).name in ("unihssl", "__main__.py")
 
 
 def _command(record: Record) -> str:

@@ -27,11 +27,19 @@ def as_text(records: Sequence[Record], form: str) -> str:
     return markdown(tables) if form == "markdown" else latex(tables)
 
 
-def write_report(records: Sequence[Record], out: Path, experiment: str) -> None:
-    """table.md, .tex, .csv and .json of a benchmark (of another experiment, under its name), and figures."""
+def write_report(records: Sequence[Record], out: Path, experiment: str) -> str:
+    """table.md, .tex, .csv and .json of a benchmark (of another experiment, under its name), and figures.
+
+    Returns why there are no figures, if that is so.
+    """
     stem = "table" if experiment == BENCHMARK else experiment
     for suffix, form in SUFFIXES.items():
         write_text(out / f"{stem}{suffix}", as_text(records, form))
     write_json(out / f"{stem}.json", detail_rows(records))
-    if find_spec("matplotlib"):  # an extra: without it there are tables alone
+    if not find_spec("matplotlib"):
+        return "no figures: matplotlib is not installed (pip install 'unihssl[plot]')"
+    try:
         draw_figures([r for r in records if r.experiment == experiment], out / "figures")
+    except UserError as error:
+        return f"no figures: {error}"
+    return ""

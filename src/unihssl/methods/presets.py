@@ -3,7 +3,7 @@
 finetune: pretrained ResNets on domain pairs, after TLlib's published configurations (thuml/Transfer-Learning-Library)
 where it has the method, else the closest reading of the method's authors. original: the authors' own settings, most
 of them for training from scratch on other data. paper, robust: Uni-HSSL as its paper has it, which is what its knobs'
-defaults are, and with what was found to work better (docs/recipe.md). A data set's entry is laid over the method's
+defaults are, and a candidate for something better (docs/recipe.md). A data set's entry is laid over the method's
 general one.
 """
 

@@ -21,8 +21,8 @@ def _hidden(name: str) -> Iterator[None]:
 
 
 try:
-    # Fabric imports all of torchmetrics, where it is installed, to compare its version for a callback that is not used
-    # here: half of the time that importing unihssl takes.
+    # Fabric imports all of torchmetrics, where it is installed, to compare its version: half of the time that importing
+    # unihssl takes. The price: Fabric's SpikeDetection, not used here, believes torchmetrics to be missing.
     with _hidden("torchmetrics"):
         from lightning_fabric import Fabric
         from lightning_fabric.plugins.environments import (

@@ -1,6 +1,7 @@
 """Decoding a domain once, into the cache that training looks in."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ from unihssl.data.cache import JOURNAL, Cache
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found
 from unihssl.data.decode import Progress
 from unihssl.data.journal import Journal
-from unihssl.data.signature import files_signature
+from unihssl.data.signature import files_signature, rows_signature
 from unihssl.errors import UserError
 
 
@@ -28,9 +29,7 @@ def decoded_before(found: Found, side: int, cache: Path) -> int:
     if isinstance(files, np.ndarray) or not any(building.glob(f"*/{JOURNAL}")):
         return 0
 
-    def stamp(rows: range) -> str:
-        return files_signature(files[rows.start : rows.stop], size)
-
+    stamp = partial(rows_signature, files, size)
     journal = Journal(building / files_signature(files, size) / JOURNAL, stamp, sync=lambda: None)
     return sum(map(len, journal.read()))
 

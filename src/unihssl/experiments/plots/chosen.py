@@ -62,7 +62,8 @@ def figure_names(runs: Iterable[Path]) -> dict[Path, str]:
         name = f"{pair}-{settings.get('method')}-{settings.get('seed')}"
         names[run] = name.replace("/", "-").replace(" ", "_")
     counts = Counter(names.values())
-    return {run: name if counts[name] == 1 else f"{name}-{run.name}" for run, name in names.items()}
+    longer = {run: f"{name}-{run.parent.name}-{run.name}" for run, name in names.items()}
+    return {run: name if counts[name] == 1 else longer[run] for run, name in names.items()}
 
 
 def described(runs: Sequence[Path]) -> str:

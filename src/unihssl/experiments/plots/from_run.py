@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from unihssl.api import resolve, settings_of
+from unihssl.api import resolve, settings_of, stored_knobs
 from unihssl.data.draws import seed_for
 from unihssl.data.store import Store
 from unihssl.errors import UserError
@@ -106,7 +106,7 @@ def classifier_of(model: Model) -> Classifier:
 
 def starting_encoder(run: Path, model: Model) -> nn.Module:
     """The encoder as the run began: pretrained, from its weights file, or the very random start of its seed."""
-    settings = resolve(read_config(run))[0]  # not the defaults: a saved model alone does not tell
+    settings = resolve(stored_knobs(run))[0]  # not the defaults: a saved model alone does not tell
     with torch.random.fork_rng([]):
         torch.manual_seed(seed_for("weights", settings.seed))
         encoder, _ = EncoderFactory(settings.backbone, settings.weights, model.architecture.vector_size)()
