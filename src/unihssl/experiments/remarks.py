@@ -19,6 +19,7 @@ from unihssl.experiments.results import ABLATION, Record
 from unihssl.methods.presets import DEFAULT, GENERAL
 from unihssl.training.run_directory import FREE_TO_CHANGE
 
+PROGRAMS = ("unihssl", "__main__.py")  # what a command line of ours begins with
 MOST = 3  # notes, commands or pairs in full; the others are counted
 NOTE_LENGTH = 200
 LENGTHS = {"epochs", "steps", "max_steps"}
@@ -158,7 +159,7 @@ def _device(record: Record) -> str | None:
 
 def _is_ours(command: list[str] | None) -> bool:
     """Not a script's, nor that of a worker process of a cluster."""
-    return command is not None and Path(command[0]).name in ("unihssl", "__main__.py")
+    return command is not None and Path(command[0]).name in PROGRAMS
 
 
 def _command(record: Record) -> str:
