@@ -420,6 +420,16 @@ def test_what_a_killed_build_left_was_damaged(images, cache, stopped, how):
     assert under_way(cache) == []
 
 
+@pytest.mark.parametrize("how", ["samples cut", "samples gone", "samples empty"])
+def test_a_journal_never_outlives_the_samples_it_speaks_of(images, cache, stopped, how, monkeypatch):
+    """A kill between its removal and the new file must not leave it to vouch for zeros."""
+    LEFT[how](stopped)
+    monkeypatch.setattr("unihssl.data.cache.SampleFile", lambda *args, **more: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        fill(images, cache)
+    assert not (stopped / "journal").exists()
+
+
 def test_files_that_changed_since_a_build_was_killed(images, cache, stopped, work):
     """None of it serves the changed files. It is kept for a week, in case they come back, and then removed."""
     save(images / "a" / "0.png", 99)
