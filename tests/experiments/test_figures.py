@@ -1,6 +1,7 @@
 """What an experiment's figures show."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,8 @@ from typing import Any
 import pytest
 
 from unihssl.experiments.figures import draw_figures, knob_points
-from unihssl.experiments.results import Record, told_apart
+from unihssl.experiments.report import write_report
+from unihssl.experiments.results import Record, read_records, told_apart
 
 
 def record(pair: str, value: float, seed: int, accuracy: float | None, knob: str = "beta", **more: Any) -> Record:
@@ -60,3 +62,10 @@ def test_only_the_papers_own_values_are_marked_as_such(tmp_path):
     assert set(texts) == {"sensitivity-beta", "sensitivity-lr", "sensitivity-mcc-lr"}
     assert "the paper's value, 0.8" in texts["sensitivity-beta"] and "mcc: digits, a/b" in texts["sensitivity-mcc-lr"]
     assert "paper" not in texts["sensitivity-lr"] + texts["sensitivity-mcc-lr"]
+
+
+def test_without_matplotlib_there_are_tables_and_a_word_about_figures(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    kept = read_records([Path(__file__).parents[2] / "results" / "digits" / "runs"])
+    assert write_report(kept, tmp_path, "benchmark").endswith("pip install 'unihssl[plots]'")
+    assert {p.name for p in tmp_path.iterdir()} >= {"table.md", "table.tex", "table.csv", "table.json"}

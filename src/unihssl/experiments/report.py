@@ -1,7 +1,6 @@
 """Everything said of finished runs, written beside them: tables to read, to print and to compute with."""
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from unihssl.errors import UserError
@@ -36,8 +35,6 @@ def write_report(records: Sequence[Record], out: Path, experiment: str) -> str:
     for suffix, form in SUFFIXES.items():
         write_text(out / f"{stem}{suffix}", as_text(records, form))
     write_json(out / f"{stem}.json", detail_rows(records))
-    if not find_spec("matplotlib"):
-        return "no figures: matplotlib is not installed (pip install 'unihssl[plot]')"
     try:
         draw_figures([r for r in records if r.experiment == experiment], out / "figures")
     except UserError as error:

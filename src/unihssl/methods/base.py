@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData
+from unihssl.methods.average import WeightAverage
 from unihssl.methods.peers import Peers
 from unihssl.models.classifier import Classifier
 
@@ -75,6 +76,7 @@ class Method(nn.Module):
         super().__init__()
         self.params, self.task, self.settings = params, task, settings
         self.peers = Peers()
+        self.average: WeightAverage | None = None  # of `network`
         self.network = self.make_network(make_encoder)
 
     def stages(self) -> list[Stage]:
@@ -91,10 +93,14 @@ class Method(nn.Module):
         return total, {"loss": total.detach()} | {k: v.detach() for k, v in (losses.terms | losses.stats).items()}
 
     def after_step(self) -> None:
-        """Called when the optimiser has moved: averages of the weights are taken here."""
+        """Called when the optimiser has moved: the average follows, if a method keeps one."""
+        if self.average:
+            self.average.update(self.network)
 
     def finish(self) -> None:
-        """Called when training has ended; leaves in `network` what predicts."""
+        """Called when training has ended; leaves in `network` what predicts: the average, if there is one."""
+        if self.average:
+            self.average.copy_to(self.network)
 
     def pseudo_classes(self) -> Tensor | None:
         """The class each unlabeled training sample is now believed to have, if the method keeps such beliefs."""

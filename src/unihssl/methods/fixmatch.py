@@ -61,14 +61,6 @@ class FixMatch(Method):
     def observe(self, rows: Tensor, confidence: Tensor, target: Tensor) -> None:
         """Take note of what the weak views said; FixMatch forgets it."""
 
-    def after_step(self) -> None:
-        if self.average:
-            self.average.update(self.network)
-
-    def finish(self) -> None:
-        if self.average:
-            self.average.copy_to(self.network)
-
     def _logits(self, batch: PairedBatch) -> list[Tensor]:
         parts = [batch.labeled.weak, batch.unlabeled.weak, batch.unlabeled.strong]
         if self.params.batch_norm == "joint":

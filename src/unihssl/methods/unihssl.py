@@ -168,14 +168,6 @@ class UniHSSL(Method):
         }
         return Losses(terms, weights, stats)
 
-    def after_step(self) -> None:
-        if self.average:
-            self.average.update(self.network)
-
-    def finish(self) -> None:
-        if self.average:
-            self.average.copy_to(self.network)
-
     def _own_prediction(self, unlabeled: Samples, seen: Tensor) -> Tensor:
         """Logits for the pseudo-labels of this process's part: those the losses see, or a weak view's apart.
 
