@@ -14,6 +14,7 @@ from PIL import UnidentifiedImageError
 
 from unihssl.data.images import UNREADABLE, load_square
 from unihssl.data.machine import cpus
+from unihssl.interrupt import held_interrupts
 
 FORMAT = 1  # to be raised whenever the same file would come out as other pixels
 NOT_READ = bytes(32)  # stands for the digest of a file that could not be read at all
@@ -42,9 +43,10 @@ def spread(work: Callable[[range], Part], total: int, progress: Progress | None 
     step = min(max(total // 500, 1), 256)
     parts = [range(first, min(first + step, total)) for first in range(0, total, step)]
     done: list[Part] = []
-    with ThreadPoolExecutor(cpus()) as pool:
+    with held_interrupts() as check, ThreadPoolExecutor(cpus()) as pool:
         try:
             for rows, result in zip(parts, pool.map(work, parts), strict=True):
+                check()
                 done.append(result)
                 if progress:
                     progress(rows.stop, total)

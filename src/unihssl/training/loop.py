@@ -13,12 +13,12 @@ from torch import Tensor
 from unihssl.config import Settings
 from unihssl.data.batches import PairedData
 from unihssl.errors import RunInterruptedError, UserError
+from unihssl.interrupt import InterruptGuard
 from unihssl.methods.base import Method, Stage
 from unihssl.training.batch_norm import synchronise
 from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
 from unihssl.training.distributed import FabricPeers, all_agree, anyone, share_memory
-from unihssl.training.interrupt import InterruptGuard
 from unihssl.training.recorder import Recorder, all_finite
 from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
 from unihssl.training.step import Step

@@ -15,10 +15,12 @@ import torch
 from unihssl.data.home import NEIGHBOURS
 from unihssl.data.machine import cpus
 from unihssl.experiments.launchers.base import ProcessDiedError
+from unihssl.interrupt import held_interrupts
 
 T = TypeVar("T")
 R = TypeVar("R")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+LOOK_SECONDS = 0.2  # between looks for Ctrl-C
 SAVING = 20.0  # seconds a worker has to save when its parent is gone
 
 
@@ -32,6 +34,12 @@ class LocalLauncher:
         self.workers = workers
 
     def launch(self, function: Callable[[T], R], tasks: Sequence[T]) -> Generator[tuple[T, R | Exception], None, None]:
+        with held_interrupts() as check:
+            yield from self._launch(function, tasks, check)
+
+    def _launch(
+        self, function: Callable[[T], R], tasks: Sequence[T], check: Callable[[], None]
+    ) -> Generator[tuple[T, R | Exception], None, None]:
         waiting = list(reversed(tasks))
         gpus = assign_gpus(min(self.workers, len(tasks)), visible_gpus())
         seats = [self._seat(gpu) for gpu in gpus]
@@ -40,6 +48,7 @@ class LocalLauncher:
         free = list(range(len(seats)))
         try:
             while waiting or running:
+                check()
                 while free and waiting:
                     seat, task = free.pop(0), waiting.pop()
                     try:
@@ -48,7 +57,7 @@ class LocalLauncher:
                         seats[seat] = self._seat(gpus[seat])
                         future = seats[seat].submit(function, task)
                     running[future] = seat, task
-                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                for future in wait(running, LOOK_SECONDS, FIRST_COMPLETED).done:
                     seat, task = running.pop(future)
                     try:
                         outcome: R | Exception = future.result()

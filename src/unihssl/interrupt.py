@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 
@@ -44,3 +44,33 @@ def termination_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def held_interrupts() -> Iterator[Callable[[], None]]:
+    """While entered, KeyboardInterrupt comes only where the given function is called, and at the end.
+
+    For code that works with threads or processes. Raised between any two instructions it also comes inside the
+    standard library's own, where it can leave a lock taken: whoever needs that lock then waits for ever.
+    """
+    came = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+
+    def check() -> None:
+        if came:
+            raise KeyboardInterrupt
+
+    held = []
+    if threading.current_thread() is threading.main_thread():
+        held = [n for n in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(n) is signal.default_int_handler]
+    for number in held:
+        signal.signal(number, note)
+    try:
+        yield check
+    finally:
+        for number in held:
+            signal.signal(number, signal.default_int_handler)
+    check()
