@@ -50,12 +50,12 @@ def folders(out: Path) -> set[Path]:
 
 def test_benchmark_ablation_and_sensitivity_of_a_data_set_share_their_runs(here, office31, tmp_path):
     common = ["office31", "--root", office31, "--pairs", "D/W", "--seeds", 1, "--out", tmp_path, *TINY]
-    done = unihssl("benchmark", *common, "--methods", "supervised,unihssl")
+    done = unihssl("benchmark", *common, "--methods", "supervised,unihssl:paper")
     assert done.exit_code == 0, done.output
-    assert "note: office-31 is not as published" in done.stderr and "[2/2] D/W unihssl seed 0: " in done.stderr
+    assert "note: office-31 is not as published" in done.stderr and "[2/2] D/W unihssl:paper seed 0: " in done.stderr
     assert len(folders(tmp_path)) == 2
     table = (tmp_path / "table.md").read_text()
-    assert re.search(r"\| unihssl \| [*\d.]+ \(100\.0, -\d+\.\d\) \|", table), table
+    assert re.search(r"\| unihssl:paper \| [*\d.]+ \(100\.0, -\d+\.\d\) \|", table), table
     assert (tmp_path / "table.tex").exists() and "D/W,pooled,accuracy,1," in (tmp_path / "table.csv").read_text()
 
     started = times(tmp_path)
@@ -65,7 +65,7 @@ def test_benchmark_ablation_and_sensitivity_of_a_data_set_share_their_runs(here,
     assert len(folders(tmp_path)) == 2 + 6 and {path: times(tmp_path)[path] for path in started} == started
     assert "w/o Prog. Mixup" in (tmp_path / "ablation.tex").read_text()
 
-    done = unihssl("sensitivity", *common, "--knob", "beta", "--values", "0.8,0.50", "--json")
+    done = unihssl("sensitivity", *common, "--set", "preset=paper", "--knob", "beta", "--values", "0.8,0.50", "--json")
     assert done.exit_code == 0, done.output
     assert [row["method"] for row in json.loads(done.stdout)] == ["beta=0.5", "beta=0.8"]
     assert len(folders(tmp_path)) == 2 + 6 + 1

@@ -14,7 +14,7 @@ from unihssl.experiments import paper
 from unihssl.experiments.details import detail_rows, detail_tables, long_csv
 from unihssl.experiments.render import latex, markdown, terminal
 from unihssl.experiments.results import Record, told_apart
-from unihssl.experiments.statistics import p_value
+from unihssl.experiments.statistics import TEST, p_value
 from unihssl.experiments.tables import Table, main_tables
 
 
@@ -46,8 +46,8 @@ def result(accuracy: float) -> dict[str, Any]:
 
 
 TWO = [
-    *records("unihssl", "D/W", 0.98, 0.99, 1.00),
-    *records("unihssl", "A/W", 0.90, 0.91, 0.92),
+    *records("unihssl:paper", "D/W", 0.98, 0.99, 1.00),
+    *records("unihssl:paper", "A/W", 0.90, 0.91, 0.92),
     *records("cdan+sup", "D/W", 0.95, 0.95, 0.97),
     *records("cdan+sup", "A/W", 0.90, 0.91, 0.95),
 ]
@@ -64,13 +64,13 @@ def test_markdown():
 |  | A/W | D/W | Avg |
 | --- | --- | --- | --- |
 | cdan+sup | **92.0 ± 2.6** (82.5, +9.5) | 95.7 ± 1.2\\* (79.2[1], +16.5) | 93.8 ± 1.9 |
-| unihssl | 91.0 ± 1.0 (90.2, +0.8) | **99.0 ± 1.0** (100.0, -1.0) | **95.0 ± 1.0** |
+| unihssl:paper | 91.0 ± 1.0 (90.2, +0.8) | **99.0 ± 1.0** (100.0, -1.0) | **95.0 ± 1.0** |
 
 - [1] {paper.table("office-31", "benchmark").notes["cdan+sup", "D/W"]}
 - in brackets: the paper's figure (Table 1) and ours minus it
 - {few[0]}
 - {few[1]}
-- \\* differs from unihssl (paired t-test over seeds, two-sided, p < 0.05, not corrected for the number of comparisons)
+- \\* differs from unihssl:paper ({TEST})
 - made with resnet50 (weights: pretrained); 100 epochs; seeds 0 to 2; machine and commit not noted
 """
     )
@@ -126,7 +126,7 @@ def test_a_narrow_terminal_gets_blocks_of_columns_with_every_number_whole(width)
 
 def test_the_papers_average_is_compared_with_an_average_over_the_same_pairs_only():
     pairs = paper.table("office-31", "benchmark").columns[:-1]
-    whole = [r for pair in pairs for r in records("unihssl", pair, 0.9, 0.8)]
+    whole = [r for pair in pairs for r in records("unihssl:paper", pair, 0.9, 0.8)]
     assert "| 85.0 ± 7.1 (87.5[1], -2.5) |" in markdown(main_tables(whole))
     (table,) = main_tables(whole)
     assert table.footnotes == ("the columns printed by the paper average 87.57",)
@@ -134,7 +134,7 @@ def test_the_papers_average_is_compared_with_an_average_over_the_same_pairs_only
 
 
 def test_no_mark_with_two_seeds_or_where_the_test_is_not_defined():
-    two = [*records("unihssl", "A/W", 0.5, 0.6), *records("mcc", "A/W", 0.9, 0.95)]
+    two = [*records("unihssl:paper", "A/W", 0.5, 0.6), *records("mcc", "A/W", 0.9, 0.95)]
     assert "\\*" not in markdown(main_tables(two))
     assert p_value({0: 1, 1: 2, 2: 3}, {0: 0, 1: 1, 2: 2}) is None
     assert p_value({0: 1, 1: 2, 2: 4}, {0: 1, 1: 2, 2: 4}) is None
@@ -144,27 +144,27 @@ def test_no_mark_with_two_seeds_or_where_the_test_is_not_defined():
 
 
 def test_classes_are_the_columns_of_visda():
-    (table,) = main_tables(records("unihssl", "S/R", 0.9, 0.8, dataset="visda-2017"))
+    (table,) = main_tables(records("unihssl:paper", "S/R", 0.9, 0.8, dataset="visda-2017"))
     assert table.columns[:3] == ("", "aeroplane", "bicycle") and table.columns[-1] == "Avg"
     text = markdown([table])
-    assert "| unihssl | 85.0 ± 7.1 (98.2[1], -13.2) | 100.0 ± 0.0 (97.5, +2.5) | - (91.4) |" in text
+    assert "| unihssl:paper | 85.0 ± 7.1 (98.2[1], -13.2) | 100.0 ± 0.0 (97.5, +2.5) | - (91.4) |" in text
     assert "| 85.0 ± 7.1 (93.1[2], -8.1) |" in text
 
 
 def test_isic_has_f1_and_balanced_accuracy_and_tells_of_the_leak():
-    mine = records("unihssl", "BCN/HAM", 0.9, dataset="isic-2019", group_by="")
+    mine = records("unihssl:paper", "BCN/HAM", 0.9, dataset="isic-2019", group_by="")
     pooled, f1, balanced = main_tables(mine)
     assert "(79.9, +10.1)" in markdown([pooled]) and any("share their lesions" in r for r in pooled.remarks)
-    assert "macro F1" in f1.title and "| unihssl | 80.0 |" in markdown([f1])
-    assert "balanced accuracy" in balanced.title and "| unihssl | 90.0 |" in markdown([balanced])
-    grouped = main_tables(records("unihssl", "BCN/HAM", 0.9, dataset="isic-2019", group_by="lesion_id"))[0]
+    assert "macro F1" in f1.title and "| unihssl:paper | 80.0 |" in markdown([f1])
+    assert "balanced accuracy" in balanced.title and "| unihssl:paper | 90.0 |" in markdown([balanced])
+    grouped = main_tables(records("unihssl:paper", "BCN/HAM", 0.9, dataset="isic-2019", group_by="lesion_id"))[0]
     assert any("split by lesion_id" in r for r in grouped.remarks)
 
 
 def test_ablation_and_sensitivity():
-    variants = ("w/o Prog. Mixup", "w/o WMA", "unihssl")
+    variants = ("w/o Prog. Mixup", "w/o WMA", "unihssl:paper")
     (table,) = main_tables([r for v in variants for r in records(v, "W/A", 0.7, experiment="ablation")])
-    assert [label for label, _ in table.rows] == ["unihssl", "w/o WMA", "w/o Prog. Mixup"]
+    assert [label for label, _ in table.rows] == ["unihssl:paper", "w/o WMA", "w/o Prog. Mixup"]
     assert "| w/o Prog. Mixup | **70.0** (71.3, -1.3) |" in markdown([table])
     values = ("beta=0.8", "beta=0.05", "lambda_pa=10.0", "lambda_pa=2.0")
     beta, pa = main_tables([r for v in values for r in records(v, "W/A", 0.7, experiment="sensitivity")])
@@ -285,7 +285,7 @@ def test_details():
     text = markdown(detail_tables(TWO))
     assert "**office-31, benchmark, D/W: in detail, %**" in text
     same = "99.0 ± 1.0 | " * 4
-    assert f"| unihssl | 3 | {same}89.0 ± 1.0 | 75.0 | 50.0 |" in text
+    assert f"| unihssl:paper | 3 | {same}89.0 ± 1.0 | 75.0 | 50.0 |" in text
     row = detail_rows(TWO)[0]
     assert (row["pair"], row["method"], row["seeds"]) == ("D/W", "cdan+sup", 3)
     assert row["pooled"] == pytest.approx(95.667, abs=1e-3) and row["mask_rate"] == 50 and row["macro_f1_std"] > 1
@@ -305,7 +305,7 @@ def test_what_detail_columns_mean_is_said_once_and_only_of_those_there():
 
 def test_rows_for_programs_have_each_seed_the_average_and_the_folders():
     failing = [replace(r, result=r.result | {"warnings": ["not learnt"]}) for r in TWO[:2]]
-    row = next(r for r in detail_rows([*failing, *TWO[2:]]) if (r["pair"], r["method"]) == ("D/W", "unihssl"))
+    row = next(r for r in detail_rows([*failing, *TWO[2:]]) if (r["pair"], r["method"]) == ("D/W", "unihssl:paper"))
     assert row["values"] == [98, 99, 100] and row["seed_numbers"] == [0, 1, 2]
     assert row["folders"] == ["r0", "r1", "r2"] and row["warnings"] == 2 and row["average"] == pytest.approx(95)
     assert detail_rows(TWO[:3])[0]["average"] is None
@@ -313,21 +313,34 @@ def test_rows_for_programs_have_each_seed_the_average_and_the_folders():
 
 def test_the_csv_has_the_averages_of_the_tables():
     lines = long_csv(TWO).splitlines()
-    assert "office-31,benchmark,unihssl,Avg,pooled,accuracy,3,95.000,1.000,0:94.000 1:95.000 2:96.000,,,," in lines
+    assert (
+        "office-31,benchmark,unihssl:paper,Avg,pooled,accuracy,3,95.000,1.000,0:94.000 1:95.000 2:96.000,,,," in lines
+    )
     pairs = paper.table("office-31", "benchmark").columns[:-1]
-    whole = [r for pair in pairs for r in records("unihssl", pair, 0.9, 0.8)]
+    whole = [r for pair in pairs for r in records("unihssl:paper", pair, 0.9, 0.8)]
     assert "Avg,pooled,accuracy,2,85.000,7.071,0:90.000 1:80.000,87.500,-2.500," in long_csv(whole)
-    partial = [*records("unihssl", "D/W", 0.5), *records("unihssl", "A/W", 0.5), *records("mcc", "D/W", 0.5)]
-    assert "unihssl,Avg" in long_csv(partial) and "mcc,Avg" not in long_csv(partial)
-    visda = long_csv(records("unihssl", "S/R", 0.9, dataset="visda-2017"))
+    partial = [
+        *records("unihssl:paper", "D/W", 0.5),
+        *records("unihssl:paper", "A/W", 0.5),
+        *records("mcc", "D/W", 0.5),
+    ]
+    assert "unihssl:paper,Avg" in long_csv(partial) and "mcc,Avg" not in long_csv(partial)
+    visda = long_csv(records("unihssl:paper", "S/R", 0.9, dataset="visda-2017"))
     assert "S/R,pooled,class_mean_accuracy,1,90.000,,0:90.000,93.100,-3.100," in visda
+
+
+def test_other_rows_are_compared_with_ours_and_only_the_papers_recipe_with_its_figures():
+    mine = records("unihssl", "A/W", 0.98, 0.97, 0.99)
+    text = markdown(main_tables([*records("unihssl:paper", "A/W", 0.90, 0.91, 0.92), *mine]))
+    assert "| unihssl:paper | 91.0 ± 1.0\\* (90.2, +0.8) |\n| unihssl | **98.0 ± 1.0** |" in text
+    assert "\\* differs from unihssl (paired" in text
 
 
 def test_the_papers_figures():
     ablation = paper.table("office-31", "ablation")
     assert ablation.mean("w/o L_pl", "D/A") == 71.0 and ablation.notes["w/o WMA", "Avg"].startswith("the columns")
     assert paper.table("office-home", "benchmark").mean("mcc+sup", "Ar/Pr") == 71.8
-    assert paper.table("visda-2017", "benchmark").mean("unihssl", "truck") == 82.4
+    assert paper.table("visda-2017", "benchmark").mean("unihssl:paper", "truck") == 82.4
     assert paper.table("isic-2019", "benchmark").mean("biadapt", "Avg") == 71.25
     both = [r for pair in ("BCN/HAM", "HAM/BCN") for r in records("biadapt", pair, 0.8, dataset="isic-2019")]
     assert "80.0 (71.25" in markdown(main_tables(both)[:1]) and ", +8.75)" in markdown(main_tables(both)[:1])

@@ -8,6 +8,7 @@ from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import UserError
 from unihssl.experiments.grid import Role, Run
+from unihssl.experiments.paper import UNIHSSL
 from unihssl.experiments.protocol import Protocol
 from unihssl.experiments.results import EXPERIMENTS
 from unihssl.methods.presets import ROBUST
@@ -15,11 +16,11 @@ from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.training.run_directory import FREE_TO_CHANGE
 
 BENCHMARK, ABLATION, SENSITIVITY = EXPERIMENTS
-METHOD = "unihssl"  # what the paper proposes, and takes apart
+METHOD = "unihssl"
 
 # The paper's six variants (Table 6), by their names there.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
-    METHOD: {},
+    UNIHSSL: {},
     "w/o WMA": {"pseudo_update": "previous"},
     "w/o L_cl": {"lambda_cl": 0.0},
     "w/o L_pl": {"lambda_pl": 0.0},

@@ -16,7 +16,7 @@ from unihssl.errors import UserError
 from unihssl.experiments.grids import ABLATIONS
 from unihssl.experiments.protocol import KNOBS
 from unihssl.experiments.results import ABLATION, Record
-from unihssl.methods.presets import DEFAULT, GENERAL
+from unihssl.methods.presets import DEFAULT, GENERAL, PRESETS
 from unihssl.training.run_directory import FREE_TO_CHANGE
 
 PROGRAMS = ("unihssl", "__main__.py")  # what a command line of ours begins with
@@ -125,8 +125,9 @@ def _changed(record: Record) -> dict[str, Any]:
     for wish in wishes:
         usual = _usual(wish, *place)
         differing.append({knob: value for knob, value in shown.items() if knob in usual and value != usual[knob]})
+    has_own = record.method in PRESETS.get(wishes[0], {})
     unsaid = len(wishes) == 1 and "preset" not in named and not record.variant.endswith(f":{wishes[0]}")
-    return ({"preset": wishes[0]} if unsaid and wishes[0] else {}) | min(differing, key=len)
+    return ({"preset": wishes[0]} if has_own and unsaid else {}) | min(differing, key=len)
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
 from unihssl.experiments.grids import METHOD, SENSITIVITY, VARIANTS
-from unihssl.experiments.paper import AVERAGE, ORDER, PaperTable
+from unihssl.experiments.paper import AVERAGE, ORDER, UNIHSSL, PaperTable
 from unihssl.experiments.remarks import cautions, provenance
 from unihssl.experiments.results import Record
 from unihssl.experiments.statistics import LEVEL, TEST, BySeed, Summary, p_value, summarise
@@ -146,7 +146,7 @@ def _table(title: str, records: Sequence[Record], columns: Columns, printed: Pap
     if compared and printed:
         remarks += [f"in brackets: the paper's figure (Table {printed.number}) and ours minus it", *printed.remarks]
     if marked:
-        remarks.append(f"* differs from {METHOD} ({TEST})")
+        remarks.append(f"* differs from {main_variant(variants)} ({TEST})")
     return Table(title, ("", *columns), tuple(rows), tuple(footnotes), (*remarks, *provenance(records)))
 
 
@@ -157,8 +157,10 @@ def _shown(values: BySeed) -> float:
 
 
 def place(label: str) -> tuple[Any, ...]:
-    """Baselines in the paper's order, then other methods, Uni-HSSL and what is left of it; values of a knob by size."""
+    """Baselines in the paper's order, other methods, the paper's Uni-HSSL and its variants, ours; knobs by value."""
     name = label.partition(" [")[0]
+    if name == METHOD:
+        return (4, label)
     if name in ORDER:
         return (0, ORDER.index(name), label)
     knob, equals, value = name.partition("=")
@@ -172,9 +174,15 @@ def place(label: str) -> tuple[Any, ...]:
     return (2, 0, label)
 
 
+def main_variant(variants: dict[str, str]) -> str:
+    """What the other rows are compared with: Uni-HSSL, as the paper has it if it is there in no other way."""
+    return METHOD if METHOD in variants.values() else UNIHSSL
+
+
 def reference(label: str, variants: dict[str, str]) -> str | None:
     """The row to compare with: Uni-HSSL set alike, or the only one there is."""
-    there = [name for name, variant in variants.items() if variant == METHOD]
-    same = [name for name in there if name.removeprefix(METHOD) == label.removeprefix(variants[label])]
+    main = main_variant(variants)
+    there = [name for name, variant in variants.items() if variant == main]
+    same = [name for name in there if name.removeprefix(main) == label.removeprefix(variants[label])]
     chosen = same or (there if len(there) == 1 else [])
     return chosen[0] if chosen and chosen[0] != label else None
