@@ -44,6 +44,20 @@ def test_an_interrupt_is_never_lost():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_an_interrupt_wins_over_another_error():
+    with pytest.raises(KeyboardInterrupt), held_interrupts():
+        signal.raise_signal(signal.SIGINT)
+        raise OSError("caught by someone who would go on")
+
+
+def test_a_second_interrupt_comes_at_once():
+    seen = []
+    with pytest.raises(KeyboardInterrupt), held_interrupts():
+        seen.append(signal.raise_signal(signal.SIGINT))
+        seen.append(signal.raise_signal(signal.SIGINT))
+    assert len(seen) == 1
+
+
 def test_other_handlers_stay():
     seen = []
     before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))

@@ -48,7 +48,7 @@ def termination_interrupts() -> Iterator[None]:
 
 @contextmanager
 def held_interrupts() -> Iterator[Callable[[], None]]:
-    """While entered, KeyboardInterrupt comes only where the given function is called, and at the end.
+    """While entered, KeyboardInterrupt comes only where the given function is called, and at the end; a second at once.
 
     For code that works with threads or processes. Raised between any two instructions it also comes inside the
     standard library's own, where it can leave a lock taken: whoever needs that lock then waits for ever.
@@ -57,6 +57,7 @@ def held_interrupts() -> Iterator[Callable[[], None]]:
 
     def note(number: int, frame: FrameType | None) -> None:
         nonlocal came
+        check()
         came = True
 
     def check() -> None:
@@ -73,4 +74,4 @@ def held_interrupts() -> Iterator[Callable[[], None]]:
     finally:
         for number in held:
             signal.signal(number, signal.default_int_handler)
-    check()
+        check()  # whatever else went wrong: who only sees that may go on

@@ -163,6 +163,23 @@ def test_prepare_warns_of_what_differs_and_refuses_what_is_not_there(small, tmp_
     assert "the cache is switched off" in none.error
 
 
+def test_prepare_of_a_moved_data_set_decodes_nothing(small, tmp_path):
+    args = [
+        "data",
+        "prepare",
+        "office-31",
+        "--domains",
+        "W",
+        "--image-size",
+        "8",
+        "--cache",
+        tmp_path / "cache",
+        "--root",
+    ]
+    assert "webcam: 124 images, decoded in" in unihssl(*args, small).stdout
+    assert "webcam: 124 images, ready before" in unihssl(*args, small.rename(tmp_path / "elsewhere")).stdout
+
+
 def test_download_says_where_to_get_the_others():
     done = unihssl("data", "download", "office-home")
     assert "cannot be downloaded by a command" in done.error and "Google Drive" in done.error

@@ -1,6 +1,7 @@
 """`unihssl data`"""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,15 +106,15 @@ def prepare(
             show(dataset, root, results)
         raise UserError(f"{dataset.name}: {missing[0].problems[0]}, {where(root)}; nothing was decoded")
     rows = {}
-    with Display(quiet=json) as display:
+    with Display(quiet=json) as display, _to_go_on():
         for result in results:
             for problem in result.problems:
                 typer.echo(f"warning: {problem}", err=True)
             begin = time.monotonic()
             done = _decoded(dataset, result, image_size, folder, display)
-            rows[result.domain.name] = {"images": done.images, "unreadable": done.unreadable, "new": done.worked}
+            rows[result.domain.name] = {"images": done.images, "unreadable": done.unreadable, "new": done.new}
             if not json:
-                how = f"decoded in {time.monotonic() - begin:.1f} s" if done.worked else "ready before"
+                how = f"decoded in {time.monotonic() - begin:.1f} s" if done.new else "ready before"
                 skipped = f", {len(done.unreadable)} unreadable" if done.unreadable else ""
                 typer.echo(f"{result.domain.name}: {counted(done.images, 'image')}{skipped}, {how}")
     if json:
@@ -163,9 +164,8 @@ def _say_if_nowhere(root: Path, quiet: bool) -> None:
 
 
 def _decoded(dataset: "Dataset", result: "DomainCheck", side: int, cache: Path, display: "Display") -> "Prepared":
-    """Decode a domain, going on where a stopped call was; if this one is stopped, say how to go on."""
+    """Decode a domain, going on where a stopped call was."""
     from unihssl.data.catalog.prepare import decoded_before, prepare
-    from unihssl.errors import RunInterruptedError
 
     domain, found = result.domain, result.found
     assert found is not None
@@ -173,8 +173,16 @@ def _decoded(dataset: "Dataset", result: "DomainCheck", side: int, cache: Path, 
         display.note(f"{domain.name}: {before:,} of {len(found.items):,} images were decoded before; going on")
     decoding = display.counter(f"decoding {domain.name}")
     waiting = display.counter(f"waiting for another process that decodes {domain.name}")
+    return prepare(dataset, domain, found, side, cache, decoding, waiting)
+
+
+@contextmanager
+def _to_go_on() -> Iterator[None]:
+    """Who stops what goes on when it is called again is told so."""
+    from unihssl.errors import RunInterruptedError
+
     try:
-        return prepare(dataset, domain, found, side, cache, decoding, waiting)
+        yield
     except KeyboardInterrupt:
         raise RunInterruptedError("stopped; call again to go on") from None
 

@@ -34,9 +34,10 @@ class Journal:
             try:
                 start, stop, stamp, results = json.loads(line)
                 rows, known = range(start, stop), [(bytes.fromhex(digest), why) for digest, why in results]
-            except (ValueError, TypeError):
+                counts = len(known) == len(rows) and stamp == self._stamp(rows)
+            except (ValueError, TypeError, LookupError):
                 continue
-            if len(known) == len(rows) and stamp == self._stamp(rows):
+            if counts:
                 done[rows] = known
         return done
 

@@ -16,10 +16,10 @@ from unihssl.errors import UserError
 
 @dataclass(frozen=True)
 class Prepared:
-    """Number of images in the store, whether that meant work, and what could not be read, by name."""
+    """Number of images in the store, whether they were decoded now, and what could not be read, by name."""
 
     images: int
-    worked: bool
+    new: bool
     unreadable: dict[str, str]
 
 
@@ -46,19 +46,13 @@ def prepare(
     """The domain's images, side x side, in the cache. Arrays (digits) need no decoding and are left as they are."""
     if isinstance(found.items, np.ndarray):
         return Prepared(len(found.items), False, {})
-    worked = False
-
-    def told(done: int, total: int) -> None:
-        nonlocal worked
-        worked = True
-        progress(done, total)
-
     try:
-        decoded = Cache(cache).decoded(found.items, (side, side), told, waiting)
+        decoded = Cache(cache).decoded(found.items, (side, side), progress, waiting)
     except OSError as error:
         size = len(found.items) * side * side * 3
         raise UserError(
             f"{cache}: cannot keep {domain.name} of {dataset.name} ({size:,} bytes): {error.strerror or error}; "
             "choose another folder with --cache or the environment variable UNIHSSL_CACHE"
         ) from None
-    return Prepared(len(decoded.pixels), worked, {found.names[row]: why for row, why in decoded.unreadable.items()})
+    unreadable = {found.names[row]: why for row, why in decoded.unreadable.items()}
+    return Prepared(len(decoded.pixels), not decoded.found, unreadable)
