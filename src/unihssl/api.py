@@ -22,11 +22,19 @@ from unihssl.evaluation.samples import known_samples
 from unihssl.files import write_json
 from unihssl.methods.base import Task
 from unihssl.methods.presets import RECIPES, has_preset, preset_for, preset_knobs
-from unihssl.models.backbones import EncoderFactory
+from unihssl.models.backbones import NO_FILE, EncoderFactory
 from unihssl.training.checkpoint import CHECKPOINT
 from unihssl.training.display import Display
 from unihssl.training.loop import Trainer
-from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, RunDirectory, fingerprint, read_config
+from unihssl.training.run_directory import (
+    CONFIG,
+    FREE_TO_CHANGE,
+    RESULT,
+    RunDirectory,
+    absolute,
+    fingerprint,
+    read_config,
+)
 from unihssl.training.setup import Fabric, make_fabric, pick_device
 from unihssl.training.watch import Watch
 
@@ -133,6 +141,8 @@ def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
         if general in knobs:
             defaults.pop(special, None)  # else asking for the one would do nothing
     settings, params = parse(defaults | knobs | {"preset": name}, kinds)
+    if settings.weights not in NO_FILE:
+        settings = dataclasses.replace(settings, weights=absolute(settings.weights))
     return settings, params
 
 

@@ -115,6 +115,12 @@ class Settings:
     )
     tensorboard: bool = knob(True, "Write TensorBoard events beside metrics.jsonl.")
 
+    def __post_init__(self) -> None:
+        if self.unlabeled_batch == 1:
+            raise UserError(
+                "unlabeled_batch must be 0 (as batch_size) or at least 2: BatchNorm cannot do with one sample"
+            )
+
 
 def knob_fields(*classes: type) -> dict[str, tuple[dataclasses.Field[Any], Any]]:
     """Name -> (field, resolved type) over the given dataclasses."""

@@ -11,6 +11,7 @@ import torchvision
 from safetensors.torch import save_file
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
+from unihssl.api import resolve
 from unihssl.errors import UserError
 from unihssl.models.backbones import build_backbone, rebuild_backbone
 from unihssl.models.small import SmallCNN
@@ -257,3 +258,15 @@ def test_files_of_another_kind(tmp_path, suffix, content):
     path.write_bytes(content)
     with pytest.raises(UserError, match="neither a safetensors file nor a state dict"):
         load_weights_file(SmallCNN(), str(path))
+
+
+def test_a_weights_file_is_known_by_its_full_path(tmp_path, monkeypatch):
+    """So that a run can be resumed from another folder."""
+    (tmp_path / "w.safetensors").touch()
+    monkeypatch.chdir(tmp_path)
+    assert resolve({"weights": "w.safetensors"})[0].weights == str(tmp_path / "w.safetensors")
+    assert [resolve({"weights": w})[0].weights for w in ("none", "pretrained", "gone.pt")] == [
+        "none",
+        "pretrained",
+        "gone.pt",
+    ]

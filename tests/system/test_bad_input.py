@@ -147,6 +147,13 @@ def test_nan_stops_and_says_what_to_try(image_folders, tmp_path):
     assert not (tmp_path / "run" / "result.json").exists() and not (tmp_path / "run" / "model.safetensors").exists()
 
 
+def test_nan_names_the_learning_rate_of_its_stage(image_arrays):
+    knobs = FAST | {"method": "mcc+sup", "sup_epochs": 1, "sup_lr": 1e30}
+    del knobs["pretrain_epochs"]
+    with pytest.raises(UserError, match=r"of supervised; .*--set sup_lr=1e\+29"):
+        fit(*image_arrays, **knobs)
+
+
 def test_a_learning_rate_beyond_floats_is_one_line(image_folders, tmp_path):
     assert error(image_folders, tmp_path / "run", lr=1e300)
 

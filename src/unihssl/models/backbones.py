@@ -17,6 +17,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # The paper's ResNets carry torchvision's first ImageNet weights; timm's bare names mean newer ones.
 PAPER_WEIGHTS = {"resnet50": "resnet50.tv_in1k", "resnet101": "resnet101.tv_in1k"}
 
+NO_FILE = ("pretrained", "none")  # what `weights` may be besides a file
 SMALL = ("small_cnn", "mlp")  # encoders of our own, which start from scratch
 
 
@@ -54,7 +55,7 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
         encoder, width = _small(architecture)
     else:
         encoder, architecture, width = _timm(name, pretrained=weights == "pretrained")
-    if weights not in ("pretrained", "none") and load_weights_file(encoder, weights):
+    if weights not in NO_FILE and load_weights_file(encoder, weights):
         architecture = dataclasses.replace(architecture, v1_strides=True)
     return encoder, architecture, width
 

@@ -159,11 +159,13 @@ class Trainer:
         self.saved_at = time.monotonic()
 
     def _stop_on_nan(self, index: int, done: int, broken: list[str]) -> NoReturn:
-        stage = self.stages[min(index, len(self.stages) - 1)].name
+        stage = self.stages[min(index, len(self.stages) - 1)]
+        rates = {"lr": self.settings.lr} | {k: v for k, v in vars(self.method.params).items() if k.endswith("_lr")}
+        knob = next((name for name, rate in rates.items() if rate == stage.settings.lr), "lr")
         kept = f"the last good checkpoint is {self.checkpoint}" if self.checkpoint.exists() else "no checkpoint yet"
         raise UserError(
-            f"{', '.join(broken)} became NaN or infinite by step {done} of {stage}; {kept}. "
-            f"Try a lower learning rate (--set lr={self.settings.lr / 10:g}) or --set precision=fp32, in a new --out"
+            f"{', '.join(broken)} became NaN or infinite by step {done} of {stage.name}; {kept}. "
+            f"Try a lower learning rate (--set {knob}={rates[knob] / 10:g}) or --set precision=fp32, in a new --out"
         )
 
     @staticmethod

@@ -73,7 +73,7 @@ class RunDirectory:
         """Write what the run is: every setting, every sample's name under its part, and the machine."""
         if not self.mine:
             return
-        sources = {role: _absolute(part.domain.name) for role, part in pair.parts.items()}
+        sources = {role: absolute(part.domain.name) for role, part in pair.parts.items()}
         values = dataclasses.asdict(settings) | dataclasses.asdict(params) | sources
         write_text(self.folder / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
         split = {
@@ -154,8 +154,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return values or {}
 
 
-def _absolute(source: str) -> str:
-    """A source on disk by its full path, so that a run can be resumed and evaluated from anywhere."""
+def absolute(source: str) -> str:
+    """What is on disk by its full path, so that a run can be resumed and evaluated from anywhere."""
     return str(Path(source).resolve()) if Path(source).exists() else source
 
 

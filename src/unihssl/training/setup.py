@@ -65,6 +65,8 @@ def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
     """
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
+        if not parameter.requires_grad:  # such as an average of weights
+            continue
         rate = settings.lr * (1.0 if "encoder." in name else settings.head_lr)
         decay = settings.weight_decay if parameter.dim() > 1 or settings.decay_bias_and_norm else 0.0
         groups.setdefault((rate, decay), []).append(parameter)
@@ -82,7 +84,7 @@ def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
         nesterov=settings.nesterov and settings.momentum > 0,
     )
     if on_gpu and settings.momentum:  # a fused update wants all or none, and some may get their first gradient late
-        for parameter in module.parameters():
+        for parameter in (p for parameters in groups.values() for p in parameters):
             optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return optimizer
 
