@@ -1,4 +1,4 @@
-"""The equations of the paper, written again as loops over floats, against `unihssl.losses`."""
+"""The equations of the paper, written again as loops over floats, against what training runs."""
 
 import math
 from functools import partial
@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from unihssl import losses
+from unihssl.methods.prototypes import Prototypes
+from unihssl.methods.pseudo_labels import PseudoLabels
+from unihssl.methods.unihssl_params import UniHSSLParams
 
 check = settings(max_examples=100, deadline=None, derandomize=True)
 seeds = st.integers(0, 2**31 - 1)
@@ -33,6 +36,15 @@ def distributions(seed, *shape):
 
 def gradients(loss, *inputs):
     return torch.autograd.grad(loss, inputs, allow_unused=True, materialize_grads=True)
+
+
+def pseudo_label_loss(logits, y_hat, epsilon):
+    trusted = PseudoLabels(1, y_hat.shape[1] // 2, UniHSSLParams(epsilon=epsilon)).trusted(y_hat)
+    return losses.trusted_cross_entropy(logits, y_hat, trusted)
+
+
+def prototypes(features, classes, num_classes, weights=None):
+    return Prototypes(num_classes, features.shape[1], "batch", 0.9, literal_mean=False)(features, classes, weights)
 
 
 def ref_softmax(z):
@@ -113,7 +125,7 @@ def test_pseudo_label_loss_is_equation_6(seed, n, c, epsilon, at_a_label):
     if at_a_label:  # the only way to meet the strictness of > with random labels
         epsilon = y_hat[0].max().item()
     expected = ref_pseudo_label_loss(logits.tolist(), y_hat.tolist(), epsilon)
-    close(losses.pseudo_label_loss(logits, y_hat, epsilon), expected)
+    close(pseudo_label_loss(logits, y_hat, epsilon), expected)
 
 
 @pytest.mark.parametrize("n", [1, 5])
@@ -121,9 +133,9 @@ def test_pseudo_label_loss_is_equation_6(seed, n, c, epsilon, at_a_label):
 def test_pseudo_label_loss_at_thresholds_never_and_always_reached(n, scale):
     logits = (scale * normal(0, n, 4)).requires_grad_()
     y_hat = distributions(1, n, 4).requires_grad_()
-    never = losses.pseudo_label_loss(logits, y_hat, 1.0)
+    never = pseudo_label_loss(logits, y_hat, 1.0)
     assert never.item() == 0 and not any(g.any() for g in gradients(never, logits, y_hat))
-    always = losses.pseudo_label_loss(logits, y_hat, 0.0)
+    always = pseudo_label_loss(logits, y_hat, 0.0)
     to_logits, to_targets = gradients(always, logits, y_hat)
     assert always > 0 and not to_targets.any()
     # The known gradient of a soft cross-entropy.
@@ -138,7 +150,7 @@ def test_prototypes_are_the_class_means_of_equations_7_and_8(data, seed, n, c, d
     trust, share = (st.lists(kind, min_size=n, max_size=n) for kind in (st.booleans(), unit))
     weights = data.draw(st.none() | trust | share)
     as_tensor = torch.tensor(weights) if weights else None
-    p, present = losses.class_prototypes(features, torch.tensor(classes), c, as_tensor)
+    p, present = prototypes(features, torch.tensor(classes), c, as_tensor)
     expected, expected_present = ref_prototypes(features.tolist(), classes, c, weights or [1.0] * n)
     close(p, expected)
     assert present.dtype == torch.bool and present.tolist() == expected_present
@@ -188,9 +200,9 @@ def test_alignment_stays_finite_with_zero_prototypes(dtype, valid, include_posit
 
 def test_no_gradient_reaches_samples_outside_the_aligned_classes():
     f_l, f_u = normal(0, 5, 3).requires_grad_(), normal(1, 5, 3).requires_grad_()
-    p, in_l = losses.class_prototypes(f_l, torch.tensor([0, 0, 1, 2, 9]), 4)
+    p, in_l = prototypes(f_l, torch.tensor([0, 0, 1, 2, 9]), 4)
     trusted = torch.tensor([1.0, 1.0, 0.0, 1.0, 1.0])
-    q, in_u = losses.class_prototypes(f_u, torch.tensor([0, 1, 1, 3, -1]), 4, trusted)
+    q, in_u = prototypes(f_u, torch.tensor([0, 1, 1, 3, -1]), 4, trusted)
     to_l, to_u = gradients(losses.prototype_alignment_loss(p, q, 0.5, in_l & in_u), f_l, f_u)
     assert to_l.any(1).tolist() == [True, True, True, False, False] and to_l.isfinite().all()
     assert to_u.any(1).tolist() == [True, True, False, False, False] and to_u.isfinite().all()
@@ -232,7 +244,7 @@ def test_mixup_is_equation_10(data, seed, n, c, inner):
     y_l = losses.expand_labels(distributions(seed + 2, n, c), c, 0)
     y_hat = distributions(seed + 3, n, 2 * c)
     ratio = data.draw(unit | st.lists(unit, min_size=n, max_size=n).map(x_l.new_tensor))
-    x_m, y_m = losses.inter_domain_mixup(x_l, y_l, x_u, y_hat, ratio)
+    x_m, y_m = losses.interpolate(x_l, x_u, ratio), losses.interpolate(y_l, y_hat, ratio)
     for mixed, labeled, unlabeled in ((x_m, x_l, x_u), (y_m, y_l, y_hat)):
         assert mixed.shape == labeled.shape
         for i in range(n):
@@ -259,10 +271,10 @@ def test_gradients_are_those_of_finite_differences(n, c):
     f_l, f_u = normal(2, n, 3).requires_grad_(), normal(3, n, 3).requires_grad_()
     classes = torch.arange(n) % c
     p, q = normal(4, c, 3).requires_grad_(), normal(5, c, 3).requires_grad_()
-    assert gradcheck(lambda z: losses.pseudo_label_loss(z, y, 0.3), logits)
+    assert gradcheck(lambda z: pseudo_label_loss(z, y, 0.3), logits)
     assert gradcheck(lambda z: losses.mixup_loss(z, y), logits)
-    assert gradcheck(lambda f: losses.class_prototypes(f, classes, c)[0], f_l)
-    assert gradcheck(lambda a, b: losses.inter_domain_mixup(a, y, b, y, 0.3)[0], (f_l, f_u))
+    assert gradcheck(lambda f: prototypes(f, classes, c)[0], f_l)
+    assert gradcheck(lambda a, b: losses.interpolate(a, b, 0.3), (f_l, f_u))
     for valid in (None, torch.arange(c) != 1):
         assert gradcheck(partial(losses.prototype_alignment_loss, temperature=0.5, valid=valid), (p, q))
 

@@ -37,14 +37,8 @@ def soft_cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
     return -(targets.detach() * F.log_softmax(logits, dim=-1)).sum(-1)
 
 
-def pseudo_label_loss(logits: Tensor, pseudo_labels: Tensor, threshold: float) -> Tensor:
-    """Eq. 6: cross-entropy on the samples whose pseudo-label exceeds the threshold, mean over the whole batch."""
-    trusted = pseudo_labels.detach().amax(dim=-1) > threshold
-    return trusted_cross_entropy(logits, pseudo_labels, trusted)
-
-
 def trusted_cross_entropy(logits: Tensor, targets: Tensor, trusted: Tensor, *, kept_only: bool = False) -> Tensor:
-    """Cross-entropy over the `trusted` rows, divided by all rows or, with `kept_only`, by the trusted ones."""
+    """Eq. 6: cross-entropy over the `trusted` rows, divided by all rows or, with `kept_only`, by the trusted ones."""
     per_row = trusted * soft_cross_entropy(logits, targets)
     return per_row.sum() / trusted.sum().clamp(min=1) if kept_only else per_row.mean()
 
@@ -52,26 +46,15 @@ def trusted_cross_entropy(logits: Tensor, targets: Tensor, trusted: Tensor, *, k
 def class_sums(
     features: Tensor, classes: Tensor, num_classes: int, weights: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Per class, the weighted sum of its features (C, D) and the weight behind it (C,).
+    """Eqs. 7-8 before the division: per class, the weighted sum of its features (C, D) and the weight behind it (C,).
 
-    Samples whose class lies outside [0, num_classes) count for nothing.
+    `weights` is 1 for trusted samples and 0 for the rest. Classes outside [0, num_classes) do not count.
     """
     membership = F.one_hot(classes.clamp(0, num_classes - 1), num_classes).to(features.dtype)
     inside = (classes >= 0) & (classes < num_classes)
     weight = inside.to(features.dtype) if weights is None else inside * weights.to(features.dtype)
     membership = membership * weight.unsqueeze(1)
     return membership.T @ features, membership.sum(0)
-
-
-def class_prototypes(
-    features: Tensor, classes: Tensor, num_classes: int, weights: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
-    """Eqs. 7-8: the mean feature of each class (C, D), and which classes are present (C,) bool.
-
-    `weights` is 1 for trusted samples and 0 for the rest. The prototype of an absent class is zero.
-    """
-    sums, mass = class_sums(features, classes, num_classes, weights)
-    return class_means(sums, mass), mass > 0
 
 
 def class_means(sums: Tensor, mass: Tensor) -> Tensor:
@@ -134,15 +117,8 @@ def progressive_mixup_ratio(
     return psi * beta
 
 
-def inter_domain_mixup(
-    labeled_x: Tensor, labeled_y: Tensor, unlabeled_x: Tensor, unlabeled_y: Tensor, ratio: Tensor | float
-) -> tuple[Tensor, Tensor]:
-    """Eq. 10: `ratio` of the unlabeled sample and the rest of the labeled one, images and 2C-labels alike."""
-    return interpolate(labeled_x, unlabeled_x, ratio), interpolate(labeled_y, unlabeled_y, ratio)
-
-
 def interpolate(first: Tensor, second: Tensor, ratio: Tensor | float) -> Tensor:
-    """`ratio` (one, or one for each sample) of `second` and the rest of `first`."""
+    """Eq. 10, for images and 2C-labels: `ratio` (one, or one for each sample) of `second` and the rest of `first`."""
     if not first.is_floating_point():
         raise ValueError(f"mixing needs floating-point samples, got {first.dtype}")
     share = torch.as_tensor(ratio, dtype=first.dtype, device=first.device)
