@@ -128,6 +128,7 @@ def test_every_baseline_is_in_the_tables():
 def test_a_method_has_presets_of_its_own_and_a_default():
     assert resolved(method="unihssl") == resolved(method="unihssl", preset="paper")
     assert resolved(method="mcc") == resolved(method="mcc", preset="finetune")
+    assert resolved(method="unihssl", preset="finetune") == resolved(method="unihssl")
     changed = {k: v for k, v in resolved(method="unihssl", preset="robust").items() if v != resolved()[k]}
     assert changed == PRESETS["robust"]["unihssl"][""] | {"preset": "robust"}
     with pytest.raises(UserError, match="mcc has no preset 'robust': it has finetune, original"):

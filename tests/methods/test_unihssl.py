@@ -16,6 +16,8 @@ import unihssl
 from conftest import colour_images
 from unihssl.config import Settings, knob_fields
 from unihssl.data.views import Views
+from unihssl.errors import UserError
+from unihssl.methods.pseudo_labels import PseudoLabels
 from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
 
 C = 3
@@ -275,9 +277,7 @@ def test_without_pre_training_the_main_stage_starts_at_once(tmp_path):
     assert "pretrain" not in (tmp_path / "run" / "metrics.jsonl").read_text()
 
 
-@pytest.mark.parametrize(
-    "knobs", [{"ema": 0.9}, {"lambda_confusion": 1.0}, {"unlabeled_view": "strong", "ema": 0.9, "align": "labeled"}]
-)
+@pytest.mark.parametrize("knobs", [{"lambda_confusion": 1.0}, {"unlabeled_view": "strong", "align": "labeled"}])
 def test_ingredients_beyond_the_paper_do_something(by_default, knobs, tmp_path):
     model = fit(out=tmp_path / "run", **knobs)
     assert weights(model).isfinite().all() and not torch.equal(weights(model), by_default)
@@ -329,12 +329,55 @@ def test_pseudo_labels_come_in_slowly_if_asked_to(monkeypatch):
 
     def around(method: UniHSSL, batch: Any, proceed: Callable[[], Any]) -> Any:
         losses = proceed()
-        weights_seen.append([float(losses.weights[name]) for name in ("labeled", "pseudo", "mixup")])
+        weights_seen.append([float(losses.weights[name]) for name in ("labeled", "pseudo", "mixup", "prototype")])
         return losses
 
     watch(monkeypatch, "adapt", around)
-    fit(ramp_up=0.5, lambda_mixup=2.0)
+    fit(ramp_up=0.5, lambda_mixup=2.0, lambda_pa=3.0)
     steps = len(weights_seen)
-    for step, (labeled, pseudo, mixup) in enumerate(weights_seen):
+    for step, (labeled, *others) in enumerate(weights_seen):
         rise = math.exp(-5 * (1 - min(2 * step / steps, 1)) ** 2)
-        assert (labeled, pseudo, mixup) == (1.0, pytest.approx(rise), pytest.approx(2 * rise))
+        assert labeled == 1.0 and others == pytest.approx([rise, 2 * rise, 3 * rise])
+
+
+def vectors(count: int, shift: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Five classes of points, as seen in a domain that lies elsewhere."""
+    draws, places = np.random.default_rng(seed), 2 * np.random.default_rng(0).normal(size=(5, 20))
+    y = np.arange(count) % 5
+    return (places[y] + draws.normal(size=(count, 20)) + shift).astype(np.float32), y
+
+
+@pytest.mark.parametrize("batch_norm", ["joint", "separate"])
+def test_a_strong_view_leaves_the_domains_told_apart(batch_norm):
+    """Vectors have but one view. The pass that labels must see both domains, as the one that trains does."""
+    found = {}
+    for view in ("weak", "strong"):
+        model = unihssl.fit(
+            vectors(300, 0, 1), vectors(300, 1, 2), unlabeled_view=view, batch_norm=batch_norm, tensorboard=False
+        )
+        found[view] = model.result["domain_accuracy"]
+    assert found["strong"] > found["weak"] - 0.2 and (batch_norm == "separate" or found["strong"] > 0.75), found
+
+
+@pytest.mark.parametrize("count", [257, 2])
+def test_own_statistics_of_any_number_of_samples(count):
+    knobs = {"initial_statistics": "unlabeled", "test_fraction": 0, "max_steps": 2, "tensorboard": False}
+    unihssl.fit(vectors(40, 0, 1), vectors(count, 1, 2)[0], **knobs)
+
+
+def test_thresholds_of_classes_are_compared_with_classes():
+    """A belief that is sure of its class and torn between the halves."""
+    labels = PseudoLabels(1, 2, UniHSSLParams(threshold="adaptive"))
+    labels.table[0] = torch.tensor([0.9, 0.02, 0.05, 0.03])
+    labels.start()
+    assert labels.trusted(torch.tensor([[0.49, 0.0, 0.49, 0.02], [0.3, 0.2, 0.3, 0.2]])).tolist() == [True, False]
+
+
+def test_tables_refreshed_each_epoch_are_aligned_too():
+    plain, aligned = (fit(pseudo_refresh="epoch", align=align) for align in ("none", "uniform"))
+    assert not torch.equal(weights(plain), weights(aligned))
+
+
+def test_a_confidence_that_would_always_be_one_is_refused():
+    with pytest.raises(UserError, match="first_half=fold leaves no mass in the labeled half"):
+        fit(first_half="fold", confidence="unlabeled_mass")

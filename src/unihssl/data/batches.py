@@ -97,12 +97,12 @@ class TrainingDomain:
         return self._samples(images, self.now, draws)
 
     def sweep(self, draws: Draws, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
-        """Every training sample once, in order or shuffled, on every process alike."""
+        """Every training sample once, in order or shuffled, on every process alike; batches as even as can be."""
         draws = draws.for_all()
         order = torch.arange(len(self), device=self.device)
         if shuffled:
             order = torch.randperm(len(self), device=self.device, generator=draws.generator)
-        for rows in torch.split(order, batch):
+        for rows in torch.tensor_split(order, math.ceil(len(order) / batch)):
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
             yield self._samples(images, rows, draws)
 

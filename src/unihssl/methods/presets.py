@@ -121,7 +121,7 @@ def preset_for(method: str, wish: str) -> str:
     if not has_preset(method, wish):
         own = [name for name in PRESETS if method in PRESETS[name]]
         raise UserError(f"{method} has no preset '{wish}': it has {', '.join(own) or 'none'}")
-    return wish or DEFAULT.get(method, GENERAL)
+    return DEFAULT.get(method, GENERAL) if wish in ("", GENERAL) else wish
 
 
 def preset_knobs(preset: str, method: str, dataset: str) -> Knobs:

@@ -40,17 +40,16 @@ class PseudoLabels(nn.Module):
 
     def trusted(self, beliefs: Tensor) -> Tensor:
         """The indicator of Eqs. 6 and 8."""
-        by_max = self.params.confidence == "max"
-        confidence = beliefs.amax(1) if by_max else beliefs[:, self.num_classes :].sum(1)
-        trusted = confidence > self._threshold(beliefs)
+        if self.params.threshold == "adaptive" and self.running:  # whose thresholds are of classes, not of halves
+            confidence, likely = self.classes(beliefs).max(1)
+            trusted = confidence > self.running.thresholds()[likely]
+        elif self.params.confidence == "max":
+            trusted = beliefs.amax(1) > self.params.epsilon
+        else:
+            trusted = beliefs[:, self.num_classes :].sum(1) > self.params.epsilon
         if self.params.first_half == "drop":
             return trusted & (beliefs.argmax(1) >= self.num_classes)
         return trusted
-
-    def _threshold(self, beliefs: Tensor) -> Tensor | float:
-        if self.params.threshold == "fixed" or not self.running:
-            return self.params.epsilon
-        return self.running.thresholds()[beliefs.argmax(1) % self.num_classes]
 
     def classes(self, joint: Tensor) -> Tensor:
         """Both halves added up, (B, C)."""

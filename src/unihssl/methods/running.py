@@ -32,6 +32,6 @@ class RunningShares(nn.Module):
 
     def towards(self, prediction: Tensor, target: Tensor) -> Tensor:
         """Distribution alignment: predictions (B, 2C), their classes weighed by target share over running share."""
-        ratio = (target / self.shares.clamp(min=1e-6)).repeat(2)
+        ratio = (target.clamp(min=1e-6) / self.shares.clamp(min=1e-6)).repeat(2)
         aligned = prediction * ratio
         return aligned / aligned.sum(1, keepdim=True)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from unihssl import losses
 from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData, Samples
-from unihssl.methods.average import WeightAverage
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage, Task
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import draw_mixing
@@ -54,7 +53,6 @@ class UniHSSL(Method):
             for _ in range(2)
         ]
         self.labeled_prototypes, self.unlabeled_prototypes = prototypes
-        self.average = WeightAverage(self.network, p.ema) if p.ema else None
         self.register_buffer("labeled_shares", torch.full((task.num_classes,), 1 / task.num_classes))
 
     @classmethod
@@ -98,8 +96,6 @@ class UniHSSL(Method):
             assert data.labeled.labels is not None
             counts = torch.bincount(data.labeled.labels, minlength=self.num_classes)
             self.labeled_shares.copy_(counts / counts.sum())
-        if self.average:
-            self.average.network.load_state_dict(self.network.state_dict())
 
     def _start_second_half(self) -> None:
         head, half = self.network.head, self.num_classes
@@ -116,7 +112,7 @@ class UniHSSL(Method):
             self.unlabeled_prototypes.restart()
         if self.params.pseudo_refresh == "epoch" and epoch > 0:
             for samples, logits in self._sweep(data, "test"):
-                self.pseudo_labels.update(samples.rows, logits.softmax(1))
+                self.pseudo_labels.update(samples.rows, self._aligned(logits.softmax(1)))
 
     def adapt(self, batch: PairedBatch) -> Losses:
         """One step of Algorithm 1."""
@@ -126,7 +122,7 @@ class UniHSSL(Method):
         view = unlabeled.weak if p.unlabeled_view == "weak" else unlabeled.strong
         parts = [first, view] + ([mix(first, view)] if mix else [])
         features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
-        own_prediction = self._own_prediction(unlabeled, logits[1])
+        own_prediction = self._own_prediction(batch, logits[1])
         with torch.autocast(logits[0].device.type, enabled=False):
             # What concerns pseudo-labels is computed for the whole batch, on every process.
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
@@ -157,7 +153,7 @@ class UniHSSL(Method):
         weights = {
             "labeled": p.lambda_cl,
             "pseudo": p.lambda_pl * rise,
-            "prototype": p.lambda_pa,
+            "prototype": p.lambda_pa * rise,
             "mixup": p.lambda_mixup * rise,
             "confusion": p.lambda_confusion,
         }
@@ -168,19 +164,18 @@ class UniHSSL(Method):
         }
         return Losses(terms, weights, stats)
 
-    def _own_prediction(self, unlabeled: Samples, seen: Tensor) -> Tensor:
+    def _own_prediction(self, batch: PairedBatch, seen: Tensor) -> Tensor:
         """Logits for the pseudo-labels of this process's part: those the losses see, or a weak view's apart.
 
-        A pass apart goes by the statistics of the unlabeled batch. It comes after the one with a gradient: autocast
-        may keep the weights it casts first for the other, gradient or not.
+        A pass apart goes by BatchNorm statistics of both domains, as training does: those of the unlabeled batch
+        alone would take away the very shift by which the head tells the domains. It comes after the one with a
+        gradient: autocast may keep the weights it casts first for the other, gradient or not.
         """
-        if self.params.unlabeled_view == "weak" and not self.average:
+        p = self.params
+        if p.unlabeled_view == "weak" or p.pseudo_refresh == "epoch":
             return seen.detach()
-        network = self.average.network if self.average else self.network
-        network.train()
-        with torch.no_grad(), keep_running_statistics(network):
-            logits: Tensor = network(unlabeled.weak)
-        return logits
+        with torch.no_grad(), keep_running_statistics(self.network):
+            return self.network.parts([batch.labeled.weak, batch.unlabeled.weak], joint=p.batch_norm == "joint")[1][1]
 
     def _aligned(self, prediction: Tensor) -> Tensor:
         """Distribution alignment, if asked for; the target is uniform unless the labels' shares were counted."""

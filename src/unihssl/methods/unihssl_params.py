@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from unihssl.config import knob
+from unihssl.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,6 @@ class UniHSSLParams:
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak", "What losses see of unlabeled samples; with `strong` their pseudo-labels come from a weak view apart."
     )
-    ema: float = knob(
-        0.0, "Decay of averaged weights that give pseudo-labels and predict; 0: none.", low=0, high=0.9999
-    )
     align: Literal["none", "uniform", "labeled"] = knob(
         "none", "Divide predictions by their running mean, towards uniform or the labeled classes' shares."
     )
@@ -38,7 +36,7 @@ class UniHSSLParams:
         "fixed", "Compare with epsilon, or with FreeMatch's: the mean confidence, lower for classes seldom predicted."
     )
     ramp_up: float = knob(
-        0.0, "Share of the stage in which the weights of pseudo-label and mixup losses rise from 0.", low=0, high=1
+        0.0, "Share of the stage in which the weights of all losses that use pseudo-labels rise from 0.", low=0, high=1
     )
     lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
@@ -79,3 +77,7 @@ class UniHSSLParams:
         "joint", "One forward pass over labeled, unlabeled and mixed samples, or one for each."
     )
     prediction: Literal["argmax", "sum"] = knob("argmax", "Class from the 2C: argmax mod C, or sum of halves.")
+
+    def __post_init__(self) -> None:
+        if self.first_half == "fold" and self.confidence == "unlabeled_mass":
+            raise UserError("first_half=fold leaves no mass in the labeled half: confidence=unlabeled_mass would be 1")
