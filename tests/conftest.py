@@ -1,6 +1,7 @@
 """Tiny two-domain problems that train in well under a second."""
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +15,11 @@ SIDE = 16
 
 def pytest_configure() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two test workers share two cores
+    for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "RAY_ADDRESS", "UNIHSSL_COMMIT"):
+        os.environ.pop(name, None)
+    for name in ("NO_PROXY", "no_proxy"):
+        os.environ[name] = "127.0.0.1,localhost"  # the tests' own servers
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts with Ctrl-C ignored
 
 
 def colour_images(count: int, brightness: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

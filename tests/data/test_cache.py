@@ -8,7 +8,9 @@ import multiprocessing
 import os
 import shutil
 import signal
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +29,7 @@ from unihssl.data.store import Store, fill_store
 from unihssl.training.run_directory import fingerprint
 
 SIZE = (12, 10)
+LIMIT = 120  # seconds to wait for what should come at once
 FORK = multiprocessing.get_context("fork")  # the children only decode; importing PyTorch anew would take seconds
 
 
@@ -274,14 +277,14 @@ def test_a_file_changed_while_it_is_decoded(images, cache, monkeypatch):
     assert same(fill(images, cache), fill(images, None))
 
 
-def slow_build(images: Path, cache: Path, log: Path, pause: float) -> None:
-    """What a child does: decode slowly, a line in the log for each image."""
+def slow_build(images: Path, cache: Path, log: Path, pause: Callable[[], object]) -> None:
+    """What a child does: decode, with a pause and a line in the log for each image."""
     load_square = decode.load_square
 
     def slow(file: io.BytesIO, *size: int) -> np.ndarray:
         with log.open("a") as lines:
-            lines.write("decoded\n")
-        time.sleep(pause)
+            lines.write(f"{os.getpid()}\n")
+        pause()
         return load_square(file, *size)
 
     decode.load_square = slow
@@ -290,13 +293,13 @@ def slow_build(images: Path, cache: Path, log: Path, pause: float) -> None:
 
 
 def start(*args) -> multiprocessing.Process:
-    child = FORK.Process(target=slow_build, args=args)
+    child = FORK.Process(target=slow_build, args=args, daemon=True)
     child.start()
     return child
 
 
 def wait_for(condition) -> None:
-    end = time.monotonic() + 20
+    end = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
@@ -304,16 +307,22 @@ def wait_for(condition) -> None:
 
 @pytest.mark.parametrize("locks", [True, False])
 def test_two_processes_build_at_once(images, cache, tmp_path, monkeypatch, locks):
-    if not locks:  # as on a network disk that knows none: both decode, and the first one's store serves
+    log = tmp_path / "log"
+
+    def pause() -> None:
+        time.sleep(0.05)
+        if not locks:  # none is done before all have begun
+            wait_for(lambda: len(set(log.read_text().splitlines())) == 3)
+
+    if not locks:  # as on a network disk that knows none: all decode, and the first one's store serves
 
         def refuse(*_: object) -> None:
             raise OSError(errno.ENOLCK, "No locks available")
 
         monkeypatch.setattr("fcntl.flock", refuse)
-    log = tmp_path / "log"
-    children = [start(images, cache, log, 0.05) for _ in range(3)]
+    children = [start(images, cache, log, pause) for _ in range(3)]
     for child in children:
-        child.join(20)
+        child.join(LIMIT)
         assert child.exitcode == 0
     _, store = fill(images, None)
     for child in children:
@@ -327,16 +336,18 @@ def test_what_a_killed_build_leaves_is_removed_and_a_live_one_is_not(images, cac
         save(tmp_path / name / "a" / "0.png", 1)
         save(tmp_path / name / "b" / "1.png", 2)
     save(tmp_path / "alive" / "b" / "2.png", 3)
-    killed = start(tmp_path / "killed", cache, tmp_path / "k", 60)
+    go_on = tmp_path / "go on"
+    killed = start(tmp_path / "killed", cache, tmp_path / "k", lambda: wait_for(go_on.exists))
     wait_for(lambda: (tmp_path / "k").exists())
-    alive = start(tmp_path / "alive", cache, tmp_path / "l", 1)
+    alive = start(tmp_path / "alive", cache, tmp_path / "l", lambda: wait_for(go_on.exists))
     wait_for(lambda: (tmp_path / "l").exists())
     assert len(under_way(cache)) == 2
     os.kill(killed.pid, signal.SIGKILL)
-    killed.join(20)
+    killed.join(LIMIT)
     fill(images, cache)
     assert len(under_way(cache)) == 1
-    alive.join(20)
+    go_on.touch()
+    alive.join(LIMIT)
     assert alive.exitcode == 0 and under_way(cache) == []
     assert same(fill(tmp_path / "alive", cache), fill(tmp_path / "alive", None))
     assert same(fill(tmp_path / "killed", cache), fill(tmp_path / "killed", None))
@@ -354,15 +365,23 @@ def test_ctrl_c_leaves_nothing_under_way(images, cache, monkeypatch):
 
 @pytest.fixture
 def stopped(images, cache, tmp_path, monkeypatch) -> Path:
-    """The folder of a build that was killed after some images; every one of them is in its journal."""
+    """The folder of a build that was killed after five of twelve images; every one of them is in its journal."""
     monkeypatch.setattr(journal, "EVERY_SECONDS", 0)
     domain = labeled_domain(images, Settings())
     folder = cache / "building" / files_signature(domain.items, SIZE)
-    child = start(images, cache, tmp_path / "log", 0.1)
-    wait_for(lambda: (folder / "journal").exists() and len((folder / "journal").read_text().splitlines()) > 4)
+    log = tmp_path / "log"
+
+    def begun() -> int:
+        return len(log.read_text().splitlines()) if log.exists() else 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(decode, "cpus", lambda: 1)  # one image after the other
+        child = start(images, cache, log, lambda: begun() < 6 or time.sleep(10 * LIMIT))
+    wait_for(lambda: begun() == 6)
     child.kill()
-    child.join(20)
+    child.join(LIMIT)
     assert (folder / "samples.npy").exists() and stores(cache) == []
+    assert len((folder / "journal").read_text().splitlines()[1:]) == 5
     return folder
 
 
@@ -372,7 +391,7 @@ def test_a_killed_build_goes_on_where_it_was(images, cache, stopped, work):
     work.update(read=0, decoded=0)
     domain = labeled_domain(images, Settings())
     assert same(plain, fill_store(domain, SIZE, lambda *done: told.append(done), cache))
-    assert 0 < work["decoded"] < 9 and told[-1] == (12, 12)
+    assert work["decoded"] == 7 and told[-1] == (12, 12)
     assert under_way(cache) == [] and sorted(p.name for p in stores(cache)[0].iterdir()) == [
         "samples.npy",
         "store.json",
@@ -471,24 +490,40 @@ def test_a_file_that_a_stopped_build_could_not_read_is_tried_again(images, cache
 
 
 def test_several_go_on_with_a_killed_build_at_once(images, cache, stopped, tmp_path):
-    children = [start(images, cache, tmp_path / "again", 0.02) for _ in range(3)]
+    children = [start(images, cache, tmp_path / "again", lambda: time.sleep(0.02)) for _ in range(3)]
     for child in children:
-        child.join(20)
+        child.join(LIMIT)
         assert child.exitcode == 0
-    assert len((tmp_path / "again").read_text().splitlines()) < 9
+    assert len((tmp_path / "again").read_text().splitlines()) == 7
     assert same(fill(images, None), fill(images, cache)) and under_way(cache) == []
 
 
 def test_to_wait_for_another_process_is_told(images, cache, tmp_path, monkeypatch):
     monkeypatch.setattr("unihssl.data.cache.PATIENCE_SECONDS", 0.05)
-    child = start(images, cache, tmp_path / "log", 0.1)
-    wait_for(lambda: (tmp_path / "log").exists())
-    domain, told = labeled_domain(images, Settings()), []
-    fill_store(domain, SIZE, lambda *_: pytest.fail("decoded twice"), cache, lambda *numbers: told.append(numbers))
-    child.join(20)
-    assert told == [(0, 12)]
-    fill_store(domain, (8, 8), None, cache, lambda *_: pytest.fail("nobody is at it"))
-    time.sleep(0.1)
+    go_on, told = tmp_path / "go on", []
+
+    def waiting(*numbers: int) -> None:
+        told.append(numbers)
+        go_on.touch()
+
+    child = start(images, cache, tmp_path / "log", lambda: wait_for(go_on.exists))
+    wait_for((tmp_path / "log").exists)
+    domain = labeled_domain(images, Settings())
+    fill_store(domain, SIZE, lambda *_: pytest.fail("decoded twice"), cache, waiting)
+    child.join(LIMIT)
+    assert child.exitcode == 0 and told == [(0, 12)]
+
+
+def test_that_nobody_is_waited_for_is_not_told(images, cache, monkeypatch):
+    """However long decoding takes: nothing is left that would tell once patience is over."""
+    monkeypatch.setattr("unihssl.data.cache.PATIENCE_SECONDS", 10 * LIMIT)
+    left, told = [], []
+
+    def progress(*_: int) -> None:
+        left.extend(t for t in threading.enumerate() if isinstance(t, threading.Timer) and not t.finished.is_set())
+
+    fill_store(labeled_domain(images, Settings()), SIZE, progress, cache, lambda *numbers: told.append(numbers))
+    assert left == told == []
 
 
 def uncached_note(images: Path, cache: Path) -> str:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from unihssl.experiments.grid import Run, run_grid
 from unihssl.experiments.launchers import Launcher, LocalLauncher, ProcessDiedError, make_launcher
 from unihssl.experiments.launchers.local import VISIBLE, assign_gpus, visible_gpus
 from unihssl.experiments.launchers.on_ray import cluster, import_ray, share_cpus, share_gpus
+
+LIMIT = 300  # seconds to wait for what should come soon
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +72,24 @@ def test_a_grid_of_four_runs_names_a_fifth_that_fails_and_repeats_nothing(launch
     assert {path: path.stat().st_mtime_ns for path in written} == written
 
 
+@contextmanager
+def started(command: list[str], stderr: int) -> Iterator[subprocess.Popen]:
+    """A running command; neither it nor what it started is left behind."""
+    with subprocess.Popen(command, start_new_session=True, stderr=stderr, text=True) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
 def test_an_interrupted_grid_goes_on(tmp_path):
     command = [sys.executable, "-m", "unihssl", "benchmark", "digits", "--methods", "supervised", "--seeds", "2"]
     command += ["--workers", "1", "--out", str(tmp_path), "--set", "max_steps=25", "--set", "log_every=1"]
-    process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
-    until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/metrics.jsonl")))
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate(timeout=60)
+    with started(command, subprocess.PIPE) as process:
+        until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/metrics.jsonl")))
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+        _, said = process.communicate(timeout=LIMIT)
     assert process.returncode == 130 and "call again to go on" in said, said[-2000:]
     runs = digit_runs(["supervised"], 2, {"max_steps": "25", "log_every": "1"})
     begun, never_started = (run.folder(tmp_path) for run in runs)
@@ -86,37 +100,50 @@ def test_an_interrupted_grid_goes_on(tmp_path):
     assert (begun / "metrics.jsonl").read_text().startswith(before)  # from where it was
 
 
-def die_soon(number: int) -> int:
-    threading.Timer(0.2, os._exit, (9,)).start()
-    return number
+def die_when_told(word: Path) -> int:
+    """Returns at once; the process dies when there is such a file."""
+
+    def die() -> None:
+        while not word.exists():
+            time.sleep(0.02)
+        os._exit(9)
+
+    threading.Thread(target=die, daemon=True).start()
+    return os.getpid()
 
 
-def test_a_process_that_dies_after_its_task_is_replaced():
-    outcomes = LocalLauncher(1).launch(die_soon, [1, 2])
-    assert next(outcomes) == (1, 1)
-    time.sleep(1)
-    assert next(outcomes) == (2, 2)
+def test_a_process_that_dies_after_its_task_is_replaced(tmp_path):
+    words = [tmp_path / "first", tmp_path / "second"]
+    others = set(threading.enumerate())
+    outcomes = LocalLauncher(1).launch(die_when_told, words)
+    task, first = next(outcomes)
+    assert task == words[0] and isinstance(first, int)
+    words[0].touch()
+    until(lambda: set(threading.enumerate()) <= others)  # those that looked after the process have seen it die
+    task, second = next(outcomes)
+    assert task == words[1] and isinstance(second, int) and second != first
+    assert list(outcomes) == []
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_workers_save_and_stop_when_their_parent_is_gone(how, tmp_path):
     command = [sys.executable, "-m", "unihssl", "benchmark", "digits", "--methods", "supervised", "--seeds", "1"]
     command += ["--workers", "1", "--out", str(tmp_path), "--set", "epochs=10000", "--set", "log_every=1"]
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/metrics.jsonl")))
-    process.send_signal(how)  # to the parent alone
-    code = process.wait(timeout=60)
-    assert code == (130 if how == signal.SIGTERM else -9)
-    until(lambda: any(tmp_path.glob("*/checkpoint.pt")))
-    (log,) = tmp_path.glob("*/metrics.jsonl")
-    time.sleep(0.5)
-    length = log.stat().st_size
-    time.sleep(1)
-    assert log.stat().st_size == length
+    with started(command, subprocess.DEVNULL) as process:
+        until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/metrics.jsonl")))
+        process.send_signal(how)  # to the parent alone
+        code = process.wait(timeout=LIMIT)
+        assert code == (130 if how == signal.SIGTERM else -9)
+        until(lambda: any(tmp_path.glob("*/checkpoint.pt")))
+        (log,) = tmp_path.glob("*/metrics.jsonl")
+        time.sleep(0.5)
+        length = log.stat().st_size
+        time.sleep(1)
+        assert log.stat().st_size == length
 
 
-def until(condition, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
+def until(condition) -> None:
+    end = time.monotonic() + LIMIT
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.02)
@@ -127,7 +154,8 @@ def test_a_ray_task_interrupted_saves_before_the_launcher_returns(ray_cluster, t
     short = digit_runs(["supervised"], 1, {"max_steps": 2})
     grid = run_grid([*short, *runs], LOAD, tmp_path, make_launcher("ray", 2))
     next(grid)
-    until((runs[0].folder(tmp_path) / "metrics.jsonl").exists)
+    log = runs[0].folder(tmp_path) / "metrics.jsonl"
+    until(lambda: log.exists() and log.stat().st_size)
     grid.close()
     assert (runs[0].folder(tmp_path) / "checkpoint.pt").exists()
     assert not (runs[1].folder(tmp_path) / "config.yaml").exists()  # waited, never started

@@ -129,7 +129,7 @@ def test_prepare_keeps_finished_domains_when_killed(office31, tmp_path):
 
 
 def test_prepare_stopped_by_ctrl_c(office31, tmp_path):
-    args = ["data", "prepare", "office-31", "--root", office31, "--image-size", "256", "--cache", tmp_path / "cache"]
+    args = ["data", "prepare", "office-31", "--root", office31, "--image-size", "128", "--cache", tmp_path / "cache"]
     started = Started(*args)
     while started.process.is_alive() and not list((tmp_path / "cache" / "building").glob("*/samples.npy")):
         time.sleep(0.005)

@@ -219,12 +219,12 @@ def test_when_one_process_is_killed_the_other_stops_and_says_so(root, tmp_path, 
     """Even if it hangs in there, as it would in NCCL."""
     process = start_disturbed(root, tmp_path, rank, 10, signal.SIGKILL, other)
     said = finish(process, 1 if rank else -signal.SIGKILL)
-    assert time.time() - float((tmp_path / "when").read_text()) < 20
+    assert time.time() - float((tmp_path / "when").read_text()) < 60
     last = said.splitlines()[-1]
     assert last.startswith("error: another process of this run died") and said.count("error: ") == 1
     assert last.endswith(f"unihssl train --resume --out {tmp_path / 'run'}") and "Traceback" not in said
     pids = [int((tmp_path / f"pid{r}").read_text()) for r in (0, 1)]
-    deadline = time.time() + 10
+    deadline = time.time() + 60
     while not all(map(gone, pids)) and time.time() < deadline:
         time.sleep(0.05)
     assert all(map(gone, pids))

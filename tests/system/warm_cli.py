@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 FAST = {"backbone": "small_cnn", "epochs": 2, "pretrain_epochs": 1, "batch_size": 8, "tensorboard": False}
+LIMIT = 300  # seconds to wait for what should come soon
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["unihssl.api", "unihssl.cli", "torch.utils.tensorboard"])
@@ -47,8 +48,10 @@ class Started:
 
     def wait_for(self, path: Path) -> None:
         """Until it has written this file."""
+        end = time.monotonic() + LIMIT
         while not path.exists():
             assert self.process.is_alive(), self.finish().stderr
+            assert time.monotonic() < end, f"no {path} after {LIMIT} seconds: {self.kill().stderr}"
             time.sleep(0.005)
 
     def kill(self) -> Finished:
@@ -56,10 +59,15 @@ class Started:
         return self.finish()
 
     def finish(self) -> Finished:
-        self.process.join(120)
-        assert self.process.exitcode is not None, "still running after two minutes"
+        self.process.join(LIMIT)
+        late = self.process.exitcode is None
+        if late:  # else this process could not end either: it would wait for its child
+            self.process.kill()
+            self.process.join()
         with self._folder:
-            return Finished(self.process.exitcode, *(p.read_text() if p.exists() else "" for p in self._outputs))
+            done = Finished(self.process.exitcode, *(p.read_text() if p.exists() else "" for p in self._outputs))
+        assert not late, f"still running after {LIMIT} seconds: {done.stderr}"
+        return done
 
 
 def _main(args: list[str], folder: Path, outputs: list[Path]) -> None:
