@@ -115,8 +115,8 @@ def test_reachable(monkeypatch):
         port = server.getsockname()[1]
         assert hub._reachable(f"http://127.0.0.1:{port}")
     assert not hub._reachable(f"http://127.0.0.1:{port}")
-    monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "http://proxy:3128"})
-    assert hub._reachable(f"http://127.0.0.1:{port}")
+    monkeypatch.setattr("urllib.request.getproxies", lambda: {"https": "http://proxy:3128", "no": "localhost"})
+    assert hub._reachable(f"https://127.0.0.1:{port}") and not hub._reachable(f"http://127.0.0.1:{port}")
 
 
 def test_factory_makes_encoders_that_start_alike_from_a_file(tmp_path):

@@ -34,9 +34,9 @@ def create_from_hub(name: str, **options: object) -> nn.Module:
 
 
 def _reachable(endpoint: str) -> bool:
-    if urllib.request.getproxies():
-        return True  # the proxy decides; a direct connection says nothing
     host = urllib.parse.urlsplit(endpoint)
+    if {host.scheme, "all"} & urllib.request.getproxies().keys():
+        return True  # the proxy decides; a direct connection says nothing
     try:
         with socket.create_connection((host.hostname or "", host.port or 443), timeout=5):
             return True
