@@ -136,7 +136,8 @@ def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
     recipe = {name: v for name, v in RECIPES.get(wish["backbone"], {}).items() if name in knob_fields(*kinds)}
     name = preset_for(wish["method"], wish["preset"])
     preset = preset_knobs(name, wish["method"], wish["dataset"])
-    defaults = recipe | preset if wish["preset"] else preset | recipe  # a preset asked for by name wins
+    unusual = name != preset_for(wish["method"], "")
+    defaults = recipe | preset if unusual else preset | recipe  # the recipe wins over the default preset alone
     for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
         if general in knobs:
             defaults.pop(special, None)  # else asking for the one would do nothing

@@ -117,17 +117,13 @@ def _changed(record: Record) -> dict[str, Any]:
     variants = ABLATIONS.values() if record.experiment == ABLATION else ()
     named = {knob for rows in variants for knob in rows.get(record.variant, ())}
     shown = {knob: value for knob, value in record.settings.items() if knob not in SAID | named}
-    wishes = [str(record.settings.get("preset", ""))]
-    if wishes[0] == DEFAULT.get(record.method, GENERAL):
-        wishes.append("")  # a run does not tell whether its preset was asked for, which decides if the recipe wins
-    place = (record.method, str(record.settings.get("dataset", "")), str(record.setting("backbone")), record.dataset)
-    differing = []
-    for wish in wishes:
-        usual = _usual(wish, *place)
-        differing.append({knob: value for knob, value in shown.items() if knob in usual and value != usual[knob]})
-    has_own = record.method in PRESETS.get(wishes[0], {})
-    unsaid = len(wishes) == 1 and "preset" not in named and not record.variant.endswith(f":{wishes[0]}")
-    return ({"preset": wishes[0]} if has_own and unsaid else {}) | min(differing, key=len)
+    preset, entry = (str(record.settings.get(knob, "")) for knob in ("preset", "dataset"))
+    usual = _usual(preset, record.method, entry, str(record.setting("backbone")), record.dataset)
+    special = record.method in PRESETS.get(preset, {}) and preset != DEFAULT.get(record.method, GENERAL)
+    unsaid = special and "preset" not in named and not record.variant.endswith(f":{preset}")
+    return ({"preset": preset} if unsaid else {}) | {
+        knob: value for knob, value in shown.items() if knob in usual and value != usual[knob]
+    }
 
 
 @cache
