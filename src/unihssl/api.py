@@ -214,7 +214,7 @@ def _look_at_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
     train = pair.unlabeled.split.train
     some_rows = train[np.linspace(0, len(train) - 1, min(len(train), LOOKED_AT)).astype(np.int64)]
     guesses = model.probabilities(model.predict_store(pair.unlabeled.store, some_rows)).argmax(1)
-    advice = methods.get(model.method).advice
+    advice = methods.get(model.method).advice(model.params)
     labels = pair.labeled.domain.labels[pair.labeled.split.train]
     seen: dict[str, Any] = {"warnings": concerns(guesses, labels, pair.classes, advice)}
     domain = pair.unlabeled.domain

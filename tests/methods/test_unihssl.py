@@ -14,6 +14,7 @@ from torch import Tensor
 
 import unihssl
 from conftest import colour_images
+from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.data.views import Views
 from unihssl.errors import UserError
@@ -376,6 +377,12 @@ def test_thresholds_of_classes_are_compared_with_classes():
 def test_tables_refreshed_each_epoch_are_aligned_too():
     plain, aligned = (fit(pseudo_refresh="epoch", align=align) for align in ("none", "uniform"))
     assert not torch.equal(weights(plain), weights(aligned))
+
+
+def test_advice_names_nothing_that_was_done():
+    assert "preset=robust" in UniHSSL.advice(UniHSSLParams())
+    robust = UniHSSL.advice(resolve({"preset": "robust"})[1])
+    assert "robust" not in robust and "--method mcc+sup" in robust
 
 
 def test_a_confidence_that_would_always_be_one_is_refused():

@@ -10,7 +10,9 @@ COLLAPSED = 0.6  # of the labeled domain's classes; see docs/decisions.md for wh
 STARVED = 0.1  # of an equal share
 
 
-def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], advice: str = "") -> list[str]:
+def concerns(
+    guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], advice: str = "another method"
+) -> list[str]:
     """Reasons to doubt that the unlabeled domain was learnt, from the classes its training samples are given."""
     if not len(guesses):
         return []
@@ -22,7 +24,7 @@ def concerns(guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], 
         f"the unlabeled domain was probably not learnt: its samples are predicted as if there were "
         f"{effective_number(given):.1f} classes among them, where the labels have {effective_number(known):.1f}; "
         f"hardly any is predicted as {some(starved)}. Unless the unlabeled domain really is like that, try "
-        f"{advice or 'another method'}"
+        f"{advice}"
     ]
 
 

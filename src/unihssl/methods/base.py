@@ -70,7 +70,6 @@ class Method(nn.Module):
     name: ClassVar[str]
     paper: ClassVar[str]
     Params: ClassVar[type]
-    advice: ClassVar[str] = ""  # what to try where adapting seems to have failed
 
     def __init__(self, make_encoder: MakeEncoder, params: Any, task: Task, settings: Settings) -> None:
         super().__init__()
@@ -101,6 +100,11 @@ class Method(nn.Module):
         """Called when training has ended; leaves in `network` what predicts: the average, if there is one."""
         if self.average:
             self.average.copy_to(self.network)
+
+    @classmethod
+    def advice(cls, params: Any) -> str:
+        """What to try where adapting with these params seems to have failed."""
+        return "another method"
 
     def pseudo_classes(self) -> Tensor | None:
         """The class each unlabeled training sample is now believed to have, if the method keeps such beliefs."""

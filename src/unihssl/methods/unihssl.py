@@ -29,10 +29,6 @@ class UniHSSL(Method):
     name = "unihssl"
     paper = "Heidari et al., Uni-HSSL, CVPR 2025 (arXiv 2503.00286)"
     Params = UniHSSLParams
-    advice = (
-        "--set initial_statistics=unlabeled, --set lambda_confusion=1, more pre-training, or another method "
-        "(--method mcc+sup)"
-    )
     params: UniHSSLParams
     network: Classifier
     labeled_shares: Tensor
@@ -237,6 +233,11 @@ class UniHSSL(Method):
 
     def pseudo_classes(self) -> Tensor:
         return self._classes(self.pseudo_labels.table)
+
+    @classmethod
+    def advice(cls, params: UniHSSLParams) -> str:
+        own = "" if params.initial_statistics == "unlabeled" and params.lambda_confusion else "--set preset=robust, "
+        return f"{own}more pre-training (pretrain_epochs), or another method (--method mcc+sup)"
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
