@@ -16,6 +16,7 @@ from unihssl.errors import UserError
 from unihssl.files import atomic
 
 CHECKPOINT = "checkpoint.pt"
+FORMAT = 2  # of what is in it; 1 had momentum of averaged weights too
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import yaml
 from unihssl.data.pair import DomainPair
 from unihssl.errors import UserError
 from unihssl.files import write_error, write_json, write_text
+from unihssl.training.checkpoint import FORMAT
 
 CONFIG, RESULT, LOCK = "config.yaml", "result.json", ".lock"
 PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
@@ -127,8 +128,8 @@ def deciding_knobs(settings: Any, params: Any) -> dict[str, Any]:
 
 
 def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
-    """Changes when the samples, their split or a setting that matters to training does."""
-    digest = hashlib.sha256(json.dumps(deciding_knobs(settings, params), sort_keys=True).encode())
+    """Changes when the samples, their split or a setting that matters to training does, or what checkpoints hold."""
+    digest = hashlib.sha256(json.dumps([FORMAT, deciding_knobs(settings, params)], sort_keys=True).encode())
     for part in pair.parts.values():
         digest.update("\0".join(part.domain.names).encode())
         digest.update(part.store.key.encode())  # the samples themselves may be many gigabytes on disk
