@@ -135,8 +135,8 @@ def test_unlabeled_samples_have_no_labels():
             samples.y  # noqa: B018
 
 
-@pytest.mark.parametrize(("count", "batch", "sizes"), [(50, 20, [20, 20, 10]), (40, 20, [20, 20]), (5, 256, [5])])
-def test_sweep_covers_all_in_order(count, batch, sizes):
+@pytest.mark.parametrize(("count", "batch", "sizes"), [(50, 20, [17, 17, 16]), (40, 20, [20, 20]), (5, 256, [5])])
+def test_sweep_covers_all_in_order_and_evenly(count, batch, sizes):
     parts = list(training(count, 8).sweep(Draws(), batch))
     assert [len(part) for part in parts] == sizes
     assert [row for part in parts for row in part.rows.tolist()] == list(range(count))

@@ -247,11 +247,11 @@ class TestPrepare:
     def test_training_finds_what_was_prepared(self, small, tmp_path):
         (result,) = check(OFFICE31, small, [OFFICE31.domain("W")])
         calls = []
-        for worked in (True, False):
+        for new in (True, False):
             done = prepare(
                 OFFICE31, result.domain, result.found, 12, tmp_path / "cache", lambda *numbers: calls.append(numbers)
             )
-            assert (done.images, done.worked, done.unreadable) == (62, worked, {})
+            assert (done.images, done.new, done.unreadable) == (62, new, {})
         assert calls[-1] == (62, 62)
         domain = labeled_domain(catalog.load("office-31", "W/A", small)[0], Settings())
         _, store = fill_store(domain, (12, 12), lambda *_: pytest.fail("decoded again"), tmp_path / "cache")
