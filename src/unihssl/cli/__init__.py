@@ -9,8 +9,8 @@ import typer
 from unihssl.cli import ablation, benchmark, data, demo, evaluate, methods, plot, predict, sensitivity, table, train
 from unihssl.errors import RunInterruptedError, UserError
 
-# How long torch's CPU threads spin for each other before they sleep. Where other programs want the same cores, the
-# default (30 times as long) made small networks 3 to 8 times slower; where none did, this made no difference.
+# How long torch's CPU threads spin for each other before they sleep. Where other programs want the same cores, spinning
+# for longer made small networks at least twice as slow (results/README.md); where none did, this made no difference.
 SPINS = "10000"
 
 UsageError: Any = typer.BadParameter.__base__  # typer has its own copy of click since 0.20, click's before
