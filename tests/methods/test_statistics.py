@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from unihssl.methods.running import MOMENTUM, RunningShares
 from unihssl.methods.statistics import keep_running_statistics, statistics_of
 
 
@@ -52,27 +51,3 @@ def test_running_statistics_can_stay(network):
     assert torch.equal(network[1].running_mean, before)
     network(torch.randn(16, 4) + 9)
     assert not torch.equal(network[1].running_mean, before)
-
-
-def test_running_shares_against_a_loop():
-    torch.manual_seed(0)
-    running = RunningShares(3)
-    first = torch.rand(10, 3).softmax(1)
-    running.start(first)
-    shares, confidence = first.mean(0).tolist(), float(first.amax(1).mean())
-    for _ in range(4):
-        batch = torch.randn(8, 3).softmax(1)
-        running.observe(batch)
-        shares = [MOMENTUM * s + (1 - MOMENTUM) * float(b) for s, b in zip(shares, batch.mean(0), strict=True)]
-        confidence = MOMENTUM * confidence + (1 - MOMENTUM) * float(batch.amax(1).mean())
-    torch.testing.assert_close(running.shares, torch.tensor(shares))
-    expected = torch.tensor([confidence * s / max(shares) for s in shares])
-    torch.testing.assert_close(running.thresholds(), expected)
-
-
-def test_alignment_moves_class_shares_towards_the_target():
-    running = RunningShares(2)
-    running.shares.copy_(torch.tensor([0.8, 0.2]))
-    prediction = torch.tensor([[0.4, 0.1, 0.4, 0.1]])
-    aligned = running.towards(prediction, torch.tensor([0.5, 0.5]))
-    torch.testing.assert_close(aligned, torch.tensor([[0.25, 0.25, 0.25, 0.25]]))

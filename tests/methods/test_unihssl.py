@@ -18,7 +18,6 @@ from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.data.views import Views
 from unihssl.errors import UserError
-from unihssl.methods.pseudo_labels import PseudoLabels
 from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
 
 C = 3
@@ -278,7 +277,7 @@ def test_without_pre_training_the_main_stage_starts_at_once(tmp_path):
     assert "pretrain" not in (tmp_path / "run" / "metrics.jsonl").read_text()
 
 
-@pytest.mark.parametrize("knobs", [{"lambda_confusion": 1.0}, {"unlabeled_view": "strong", "align": "labeled"}])
+@pytest.mark.parametrize("knobs", [{"lambda_confusion": 1.0}, {"unlabeled_view": "strong"}])
 def test_ingredients_beyond_the_paper_do_something(by_default, knobs, tmp_path):
     model = fit(out=tmp_path / "run", **knobs)
     assert weights(model).isfinite().all() and not torch.equal(weights(model), by_default)
@@ -364,19 +363,6 @@ def test_a_strong_view_leaves_the_domains_told_apart(batch_norm):
 def test_own_statistics_of_any_number_of_samples(count):
     knobs = {"initial_statistics": "unlabeled", "test_fraction": 0, "max_steps": 2, "tensorboard": False}
     unihssl.fit(vectors(40, 0, 1), vectors(count, 1, 2)[0], **knobs)
-
-
-def test_thresholds_of_classes_are_compared_with_classes():
-    """A belief that is sure of its class and torn between the halves."""
-    labels = PseudoLabels(1, 2, UniHSSLParams(threshold="adaptive"))
-    labels.table[0] = torch.tensor([0.9, 0.02, 0.05, 0.03])
-    labels.start()
-    assert labels.trusted(torch.tensor([[0.49, 0.0, 0.49, 0.02], [0.3, 0.2, 0.3, 0.2]])).tolist() == [True, False]
-
-
-def test_tables_refreshed_each_epoch_are_aligned_too():
-    plain, aligned = (fit(pseudo_refresh="epoch", align=align) for align in ("none", "uniform"))
-    assert not torch.equal(weights(plain), weights(aligned))
 
 
 def test_advice_names_nothing_that_was_done():

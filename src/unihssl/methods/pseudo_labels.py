@@ -5,7 +5,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.losses import expand_labels, wma_update
-from unihssl.methods.running import RunningShares
 from unihssl.methods.unihssl_params import UniHSSLParams
 
 
@@ -18,13 +17,6 @@ class PseudoLabels(nn.Module):
         super().__init__()
         self.num_classes, self.params = num_classes, params
         self.register_buffer("table", torch.zeros(num_samples, 2 * num_classes))
-        watched = params.align != "none" or params.threshold == "adaptive"
-        self.running = RunningShares(num_classes) if watched else None
-
-    def start(self) -> None:
-        """The initial pseudo-labels are in the table."""
-        if self.running:
-            self.running.start(self.classes(self.table))
 
     def update(self, rows: Tensor, prediction: Tensor) -> Tensor:
         """Take in predictions for these rows; the beliefs to train on now."""
@@ -40,10 +32,7 @@ class PseudoLabels(nn.Module):
 
     def trusted(self, beliefs: Tensor) -> Tensor:
         """The indicator of Eqs. 6 and 8."""
-        if self.params.threshold == "adaptive" and self.running:  # whose thresholds are of classes, not of halves
-            confidence, likely = self.classes(beliefs).max(1)
-            trusted = confidence > self.running.thresholds()[likely]
-        elif self.params.confidence == "max":
+        if self.params.confidence == "max":
             trusted = beliefs.amax(1) > self.params.epsilon
         else:
             trusted = beliefs[:, self.num_classes :].sum(1) > self.params.epsilon

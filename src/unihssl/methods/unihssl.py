@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from unihssl import losses
 from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData, Samples
+from unihssl.methods.alignment import PrototypeAlignment
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage, Task
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import draw_mixing
-from unihssl.methods.prototypes import Prototypes
 from unihssl.methods.pseudo_labels import PseudoLabels
 from unihssl.methods.statistics import keep_running_statistics, statistics_of
 from unihssl.methods.unihssl_params import UniHSSLParams
@@ -31,25 +31,12 @@ class UniHSSL(Method):
     Params = UniHSSLParams
     params: UniHSSLParams
     network: Classifier
-    labeled_shares: Tensor
 
     def __init__(self, make_encoder: MakeEncoder, params: UniHSSLParams, task: Task, settings: Settings) -> None:
         super().__init__(make_encoder, params, task, settings)
         self.num_classes = task.num_classes
-        p = params
-        self.pseudo_labels = PseudoLabels(task.num_unlabeled, task.num_classes, p)
-        prototypes = [
-            Prototypes(
-                self.num_classes,
-                self.network.feature_dim,
-                p.prototypes,
-                p.prototype_momentum,
-                p.prototype_mean == "literal",
-            )
-            for _ in range(2)
-        ]
-        self.labeled_prototypes, self.unlabeled_prototypes = prototypes
-        self.register_buffer("labeled_shares", torch.full((task.num_classes,), 1 / task.num_classes))
+        self.pseudo_labels = PseudoLabels(task.num_unlabeled, task.num_classes, params)
+        self.alignment = PrototypeAlignment(task.num_classes, self.network.feature_dim, params)
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: UniHSSLParams) -> nn.Module:
@@ -86,12 +73,7 @@ class UniHSSL(Method):
             for samples, logits in self._sweep(data, self.params.initial_view):
                 initial = logits[:, : self.num_classes].softmax(1)
                 self.pseudo_labels.table[samples.rows] = losses.expand_labels(initial, self.num_classes, domain=1)
-        self.pseudo_labels.start()
         self._start_second_half()
-        if self.params.align == "labeled":
-            assert data.labeled.labels is not None
-            counts = torch.bincount(data.labeled.labels, minlength=self.num_classes)
-            self.labeled_shares.copy_(counts / counts.sum())
 
     def _start_second_half(self) -> None:
         head, half = self.network.head, self.num_classes
@@ -103,12 +85,10 @@ class UniHSSL(Method):
                 parameter[half:] = starts[self.params.second_half]
 
     def each_epoch(self, data: PairedData, epoch: int) -> None:
-        if self.params.prototypes == "epoch":
-            self.labeled_prototypes.restart()
-            self.unlabeled_prototypes.restart()
+        self.alignment.begin_epoch()
         if self.params.pseudo_refresh == "epoch" and epoch > 0:
             for samples, logits in self._sweep(data, "test"):
-                self.pseudo_labels.update(samples.rows, self._aligned(logits.softmax(1)))
+                self.pseudo_labels.update(samples.rows, logits.softmax(1))
 
     def adapt(self, batch: PairedBatch) -> Losses:
         """One step of Algorithm 1."""
@@ -124,7 +104,7 @@ class UniHSSL(Method):
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
             unlabeled_logits = self.peers.gather(logits[1])
-            prediction = self._aligned(self.peers.gather(own_prediction.softmax(1)))
+            prediction = self.peers.gather(own_prediction.softmax(1))
             beliefs = self._beliefs(self.peers.gather(unlabeled.rows), prediction)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
@@ -137,7 +117,7 @@ class UniHSSL(Method):
                 of_classes = torch.logaddexp(*unlabeled_logits.chunk(2, dim=1))
                 terms["confusion"] = class_confusion(of_classes, p.confusion_temperature)
             if p.lambda_pa:
-                terms["prototype"] = self._alignment(batch, features, beliefs)
+                terms["prototype"] = self._alignment(batch, features, beliefs, trusted)
             if mix:
                 own_targets, own_trusted = self.peers.own(targets), self.peers.own(trusted)
                 # Mixing ones with the trust keeps a full 1 only where the unlabeled side is trusted.
@@ -173,55 +153,20 @@ class UniHSSL(Method):
         with torch.no_grad(), keep_running_statistics(self.network):
             return self.network.parts([batch.labeled.weak, batch.unlabeled.weak], joint=p.batch_norm == "joint")[1][1]
 
-    def _aligned(self, prediction: Tensor) -> Tensor:
-        """Distribution alignment, if asked for; the target is uniform unless the labels' shares were counted."""
-        running = self.pseudo_labels.running
-        if running is None:
-            return prediction
-        running.observe(self.pseudo_labels.classes(prediction))
-        return prediction if self.params.align == "none" else running.towards(prediction, self.labeled_shares)
-
     def _beliefs(self, rows: Tensor, prediction: Tensor) -> Tensor:
         """The pseudo-labels to train on now, with the predictions taken in if that is done at every step."""
         if self.params.pseudo_refresh == "epoch":
             return self.pseudo_labels.table[rows]
         return self.pseudo_labels.update(rows, prediction)
 
-    def _alignment(self, batch: PairedBatch, features: list[Tensor], beliefs: Tensor) -> Tensor:
-        """Eqs. 7-9. A pseudo-label in the labeled half names no class of the unlabeled domain and is left out."""
-        p = self.params
-        if p.prototypes == "full":
-            self._recompute_prototypes(batch.data)
-        gather, trusted = self.peers.gather, self.pseudo_labels.trusted(beliefs)
-        labeled, seen = self.labeled_prototypes(gather(features[0]), gather(batch.labeled.y))
-        unlabeled_class = beliefs.argmax(1) - self.num_classes
-        unlabeled, unlabeled_seen = self.unlabeled_prototypes(gather(features[1]), unlabeled_class, trusted)
-        return losses.prototype_alignment_loss(
-            labeled,
-            unlabeled,
-            p.tau,
-            valid=seen & unlabeled_seen if p.missing_classes == "skip" else None,
-            include_positive=p.include_positive,
-            reduction=p.alignment_reduction,
+    def _alignment(self, batch: PairedBatch, features: list[Tensor], beliefs: Tensor, trusted: Tensor) -> Tensor:
+        if self.params.prototypes == "full":
+            self.alignment.recompute(self.network, batch.data, self.pseudo_labels, self.peers)
+        gather = self.peers.gather
+        loss: Tensor = self.alignment(
+            gather(features[0]), gather(batch.labeled.y), gather(features[1]), beliefs, trusted
         )
-
-    @torch.no_grad()
-    def _recompute_prototypes(self, data: PairedData) -> None:
-        for prototypes, domain in (
-            (self.labeled_prototypes, data.labeled),
-            (self.unlabeled_prototypes, data.unlabeled),
-        ):
-            prototypes.restart()
-            for samples in domain.sweep(data.draws):
-                features = self.network.evaluate(samples.test)[0]
-                if domain is data.labeled:
-                    prototypes.add(features, samples.y)
-                else:
-                    beliefs = self.pseudo_labels.table[samples.rows]
-                    trusted = self.pseudo_labels.trusted(beliefs)
-                    prototypes.add(features, beliefs.argmax(1) - self.num_classes, trusted)
-            # Processes whose BatchNorm is not synchronised see features of their own.
-            prototypes.values.copy_(self.peers.gather(prototypes.values.unsqueeze(0)).mean(0))
+        return loss
 
     def _sweep(self, data: PairedData, view: str) -> Iterator[tuple[Samples, Tensor]]:
         """Every unlabeled training sample's logits in evaluation mode."""

@@ -29,12 +29,6 @@ class UniHSSLParams:
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak", "What losses see of unlabeled samples; with `strong` their pseudo-labels come from a weak view apart."
     )
-    align: Literal["none", "uniform", "labeled"] = knob(
-        "none", "Divide predictions by their running mean, towards uniform or the labeled classes' shares."
-    )
-    threshold: Literal["fixed", "adaptive"] = knob(
-        "fixed", "Compare with epsilon, or with FreeMatch's: the mean confidence, lower for classes seldom predicted."
-    )
     ramp_up: float = knob(
         0.0, "Share of the stage in which the weights of all losses that use pseudo-labels rise from 0.", low=0, high=1
     )

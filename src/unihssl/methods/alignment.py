@@ -1,0 +1,62 @@
+"""Both domains' prototypes, drawn together class by class (Eqs. 7-9)."""
+
+import torch
+from torch import Tensor, nn
+
+from unihssl.data.batches import PairedData
+from unihssl.losses import prototype_alignment_loss
+from unihssl.methods.peers import Peers
+from unihssl.methods.prototypes import Prototypes
+from unihssl.methods.pseudo_labels import PseudoLabels
+from unihssl.methods.unihssl_params import UniHSSLParams
+from unihssl.models.classifier import Classifier
+
+
+class PrototypeAlignment(nn.Module):
+    """A pseudo-label in the labeled half names no class of the unlabeled domain and is left out."""
+
+    def __init__(self, num_classes: int, width: int, params: UniHSSLParams) -> None:
+        super().__init__()
+        self.num_classes, self.params, p = num_classes, params, params
+        literal = p.prototype_mean == "literal"
+        self.labeled = Prototypes(num_classes, width, p.prototypes, p.prototype_momentum, literal)
+        self.unlabeled = Prototypes(num_classes, width, p.prototypes, p.prototype_momentum, literal)
+
+    def begin_epoch(self) -> None:
+        if self.params.prototypes == "epoch":
+            self._restart()
+
+    def forward(self, features: Tensor, labels: Tensor, others: Tensor, beliefs: Tensor, trusted: Tensor) -> Tensor:
+        """The loss of a whole batch: labeled features with labels, unlabeled ones with beliefs and trust in them."""
+        p = self.params
+        labeled, seen = self.labeled(features, labels)
+        unlabeled, unlabeled_seen = self.unlabeled(others, self._classes(beliefs), trusted)
+        return prototype_alignment_loss(
+            labeled,
+            unlabeled,
+            p.tau,
+            valid=seen & unlabeled_seen if p.missing_classes == "skip" else None,
+            include_positive=p.include_positive,
+            reduction=p.alignment_reduction,
+        )
+
+    @torch.no_grad()
+    def recompute(self, network: Classifier, data: PairedData, pseudo_labels: PseudoLabels, peers: Peers) -> None:
+        """From all data, for `prototypes=full`."""
+        self._restart()
+        for samples in data.labeled.sweep(data.draws):
+            self.labeled.add(network.evaluate(samples.test)[0], samples.y)
+        for samples in data.unlabeled.sweep(data.draws):
+            beliefs = pseudo_labels.table[samples.rows]
+            features = network.evaluate(samples.test)[0]
+            self.unlabeled.add(features, self._classes(beliefs), pseudo_labels.trusted(beliefs))
+        for prototypes in (self.labeled, self.unlabeled):
+            # Processes whose BatchNorm is not synchronised see features of their own.
+            prototypes.values.copy_(peers.gather(prototypes.values.unsqueeze(0)).mean(0))
+
+    def _classes(self, beliefs: Tensor) -> Tensor:
+        return beliefs.argmax(1) - self.num_classes
+
+    def _restart(self) -> None:
+        self.labeled.restart()
+        self.unlabeled.restart()
