@@ -35,7 +35,7 @@ ADABN, FOLD, CONFUSION = {"initial_statistics": "unlabeled"}, {"first_half": "fo
 BASE = ADABN | FOLD | CONFUSION
 RECIPES = {
     "supervised": {"method": "supervised"},
-    "mcc+sup": {"method": "mcc+sup", "sup_epochs": 20, "router_epochs": 5},
+    "mcc+sup": {"method": "mcc+sup", "sup_lr": 0.01, "sup_epochs": 20, "router_epochs": 5},
     "paper": {},
     "adabn": ADABN,
     "fold": FOLD,
@@ -43,8 +43,6 @@ RECIPES = {
     "adabn+fold": ADABN | FOLD,
     "adabn+fold+confusion": BASE,
     "adabn+fold+confusion+copy": BASE | {"prediction": "sum", "second_half": "copy"},
-    "adabn+fold+adaptive": ADABN | FOLD | {"threshold": "adaptive"},
-    "adabn+fold+confusion+adaptive": BASE | {"threshold": "adaptive"},
     "confusion alone": BASE | {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0},
     "adabn+fold+3 confusion": BASE | {"lambda_confusion": 3.0},
     "adabn+fold+confusion, no mixup": BASE | {"lambda_mixup": 0.0},
@@ -57,6 +55,9 @@ RECIPES = {
     "adabn+fold+confusion+ramp": BASE | {"ramp_up": 1.0},
     "adabn+fold+confusion+ramp, pseudo and mixup 0.3": BASE | {"ramp_up": 1.0, "lambda_pl": 0.3, "lambda_mixup": 0.3},
     "adabn+fold+confusion+ramp, sum": BASE | {"ramp_up": 1.0, "prediction": "sum"},
+    "adabn+fold+confusion+ramp, beta 0.5": BASE | {"ramp_up": 1.0, "beta": 0.5},
+    "adabn+fold+confusion+ramp, hard": BASE | {"ramp_up": 1.0, "pseudo_kind": "hard"},
+    "adabn+fold+confusion+ramp, beta 0.5, hard": BASE | {"ramp_up": 1.0, "beta": 0.5, "pseudo_kind": "hard"},
 }
 
 
@@ -77,7 +78,8 @@ def accuracy(pair: tuple[str, str], knobs: dict[str, object], folder: Path) -> f
     source, target = (labeled["x"], labeled["y"]), (unlabeled["x"], unlabeled["y"])
     with tempfile.TemporaryDirectory() as scratch:
         run = Path(scratch) / "run"
-        model = unihssl.fit(source, target, run, backbone="mlp", tensorboard=False, **knobs)
+        start = {} if "method" in knobs else {"preset": "paper"}
+        model = unihssl.fit(source, target, run, backbone="mlp", lr=0.01, tensorboard=False, **start | knobs)
         rows = np.array(json.loads((run / "split.json").read_text())["unlabeled"]["train"], dtype=int)
     return 100 * float((model.predict(target[0][rows]) == target[1][rows]).mean())
 

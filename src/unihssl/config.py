@@ -24,7 +24,7 @@ def knob(default: Any, help: str, *, low: float | None = None, high: float | Non
 
 @dataclass(frozen=True)
 class Settings:
-    """What every run has, whatever its method. Defaults are the paper's where it states one."""
+    """What every run has, whatever its method. Defaults are the paper's where it states one; presets come on top."""
 
     method: str = knob("unihssl", "Name of the training method.")
     preset: Literal["", "finetune", "original", "paper", "robust"] = knob(
@@ -131,9 +131,14 @@ def knob_fields(*classes: type) -> dict[str, tuple[dataclasses.Field[Any], Any]]
     return found
 
 
+# Knobs that earlier versions of Uni-HSSL had, at the value that meant no such thing: their runs can still be read.
+RETIRED = {"ema": 0.0, "align": "none", "threshold": "fixed"}
+
+
 def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]:
     """Build one instance of each dataclass from a flat mapping; names and values are checked."""
     fields = knob_fields(*classes)
+    values = {name: v for name, v in values.items() if name in fields or RETIRED.get(name) != v}
     for name in values:
         if name not in fields:
             near = difflib.get_close_matches(str(name), fields, n=1, cutoff=0.5)

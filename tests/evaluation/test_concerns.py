@@ -32,7 +32,7 @@ def test_another_mix_of_classes_is_no_concern():
     assert concerns(np.repeat([0, 1], [9, 3]), np.repeat([0, 1], [3, 9]), (0, 1)) == []
 
 
-QUICK = {"backbone": "small_cnn", "flip": False, "tensorboard": False}
+QUICK = {"preset": "paper", "backbone": "small_cnn", "flip": False, "tensorboard": False}
 
 
 def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):

@@ -27,7 +27,7 @@ def test_a_benchmark_prints_its_table_and_never_runs_a_finished_run_again(tmp_pa
     assert "| mcc | 1 |" in (tmp_path / "table.md").read_text()
     results = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
     assert len(results) == 2
-    again = benchmark(tmp_path, "--methods", "supervised,mcc,fixmatch", "--set", "lr=0.01", "--json")
+    again = benchmark(tmp_path, "--methods", "supervised,mcc,fixmatch", "--set", "lr=0.03", "--json")
     assert [row["method"] for row in json.loads(again.stdout)] == ["supervised", "fixmatch", "mcc"]
     assert {path: path.stat().st_mtime_ns for path in results} == results
     assert len(list(tmp_path.glob("*/result.json"))) == 3
@@ -59,7 +59,8 @@ def test_what_a_data_set_is_benchmarked_on():
     assert office.pairs() == office.pairs("paper") == ["W/A", "A/W", "A/D", "D/A", "D/W", "W/D"]
     assert office.pairs("amazon/webcam, A/W,D/A") == ["A/W", "D/A"]
     assert len(pacs.pairs()) == 12 and len(Protocol(catalog.get("office-home")).pairs()) == 12
-    assert len(office.methods()) == 8 and "mcc" in digits.methods() and "mcc" not in office.methods()
+    assert len(office.methods("paper")) == 8 and office.methods() == [*office.methods("paper"), "unihssl"]
+    assert "unihssl:paper" in digits.methods() and "mcc" in digits.methods() and "mcc" not in office.methods()
     assert office.knobs("unihssl")["dataset"] == "office-31" and "dataset" not in pacs.knobs("unihssl")
     assert visda.knobs("unihssl")["backbone"] == "resnet101"
     assert resolve(office.knobs("unihssl"))[0].backbone == "resnet50"

@@ -16,7 +16,8 @@ from unihssl.experiments.results import Record, read_records, told_apart
 def record(pair: str, value: float, seed: int, accuracy: float | None, knob: str = "beta", **more: Any) -> Record:
     result = {} if accuracy is None else {"pooled": {"accuracy": accuracy}}
     variant = f"{knob}={value}"
-    return Record("digits", pair, "sensitivity", variant, seed, result, {knob: value} | more, label=variant)
+    settings = {"preset": "paper" if "method" not in more else "", knob: value} | more
+    return Record("digits", pair, "sensitivity", variant, seed, result, settings, label=variant)
 
 
 def test_points_are_means_over_pairs_for_each_seed_that_has_them_all():

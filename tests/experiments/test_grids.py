@@ -114,7 +114,7 @@ def test_a_knob_of_other_methods_is_called_so():
 def test_a_folder_is_named_by_what_differs_from_the_defaults():
     """So that a version with more knobs finds the runs of the one before."""
     (run,) = benchmark_runs(protocol(), ["P/A"], ["unihssl"], 1)
-    (same,) = benchmark_runs(protocol(beta=0.8, home="disk"), ["P/A"], ["unihssl"], 1)
+    (same,) = benchmark_runs(protocol(beta=0.5, home="disk"), ["P/A"], ["unihssl"], 1)
     (other,) = benchmark_runs(protocol(beta=0.7), ["P/A"], ["unihssl"], 1)
     assert run.folder(Path()) == same.folder(Path()) != other.folder(Path())
 

@@ -340,7 +340,7 @@ def test_run_directories_become_one_figure_that_names_their_seeds(tmp_path):
 
 def test_sensitivity_curves_are_drawn_again_from_runs(tmp_path):
     for value in (0.5, 0.8):
-        settings = {"method": "unihssl", "beta": value}
+        settings = {"method": "unihssl", "preset": "paper", "beta": value}
         grid_run(tmp_path / "runs" / str(value), "a/b", f"beta={value}", "sensitivity", **settings)
     files = plot("sensitivity", tmp_path / "runs", "--out", tmp_path / "new")
     assert [f.name for f in files] == ["sensitivity-beta.png", "sensitivity-beta.svg"]

@@ -172,16 +172,17 @@ def test_ablation_and_sensitivity():
     assert [label for label, _ in pa.rows] == ["lambda_pa=2.0", "lambda_pa=10.0"]
 
 
-def test_a_sensitivity_table_names_the_method_unless_it_is_unihssl():
+def test_a_sensitivity_table_names_the_method_unless_it_is_the_papers():
     mine = [
         r
-        for method in ("unihssl", "mcc")
-        for r in records("lr=0.1", "W/A", 0.7, experiment="sensitivity", method=method, lr=0.1)
+        for method, preset in (("unihssl", "paper"), ("mcc", "finetune"), ("unihssl", "robust"))
+        for r in records("lr=0.1", "W/A", 0.7, experiment="sensitivity", method=method, preset=preset, lr=0.1)
     ]
-    ours, theirs = main_tables(told_apart(mine))
-    assert "of lr: " in ours.title and ours.rows[0][0] == "lr=0.1"
-    assert "of lr, method mcc: " in theirs.title and theirs.rows[0][0] == "lr=0.1 [mcc]"
-    assert [row["method"] for row in detail_rows(told_apart(mine))] == ["lr=0.1", "lr=0.1 [mcc]"]
+    papers, theirs, ours = main_tables(told_apart(mine))
+    assert "of lr: " in papers.title and papers.rows[0][0] == "lr=0.1"
+    assert "of lr, mcc: " in theirs.title and theirs.rows[0][0] == "lr=0.1 [mcc]"
+    assert "of lr, unihssl: " in ours.title and ours.rows[0][0] == "lr=0.1 [unihssl]"
+    assert [row["method"] for row in detail_rows(told_apart(mine))] == ["lr=0.1", "lr=0.1 [mcc]", "lr=0.1 [unihssl]"]
 
 
 def test_runs_set_differently_are_never_averaged():
@@ -234,7 +235,7 @@ def test_changed_knobs_are_told():
     mine += records("cdan", "A/W", 0.5, method="cdan", preset="finetune", lr=0.1)
     mine += records("gone", "A/W", 0.5, method="gone", lr=0.1)
     made = main_tables(mine)[0].remarks[-1]
-    assert "; seed 0; unihssl with lambda_pa=0.5; mcc and cdan with lr=0.1; machine" in made
+    assert "; seed 0; unihssl with lambda_pa=0.5, preset=paper; mcc and cdan with lr=0.1; machine" in made
     assert "; all rows with lr=0.1; " in main_tables(mine[1:3])[0].remarks[-1]
     again = records("unihssl", "A/W", 0.5, method="unihssl", preset="paper")
     assert " with lambda_pa" not in main_tables([mine[0], *again])[0].remarks[-1]  # not shared
@@ -242,7 +243,7 @@ def test_changed_knobs_are_told():
 
 def test_knobs_that_a_row_is_named_after_or_a_recipe_sets_are_no_changes():
     recipe = records("mcc", "mnist/uci", 0.5, dataset="digits", method="mcc", preset="finetune", backbone="small_cnn")
-    recipe = [replace(r, settings=r.settings | {"lr": 0.01, "flip": False, "batch_size": 64}) for r in recipe]
+    recipe = [replace(r, settings=r.settings | {"lr": 0.03, "flip": False, "batch_size": 64}) for r in recipe]
     assert main_tables(recipe)[0].remarks[-1].count(" with ") == 1  # made with
     for experiment, variant, knobs in (
         ("ablation", "w/o L_pa", {"lambda_pa": 0.0}),
@@ -250,8 +251,8 @@ def test_knobs_that_a_row_is_named_after_or_a_recipe_sets_are_no_changes():
     ):
         (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", **knobs)
         assert "lambda_pa" not in main_tables([r])[0].remarks[-1]
-        (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", beta=0.5, **knobs)
-        assert f"; {variant} with beta=0.5; " in main_tables([r])[0].remarks[-1]
+        (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", beta=0.7, **knobs)
+        assert f"; {variant} with beta=0.7; " in main_tables([r])[0].remarks[-1]
 
 
 def test_what_is_not_all_there_is_called_so():
@@ -348,10 +349,10 @@ def test_the_papers_figures():
 
 
 def test_a_preset_that_is_not_the_default_is_told_unless_the_row_says_it():
-    robust = {"method": "unihssl", "preset": "robust"}
-    assert "unihssl with preset=robust" in main_tables(records("unihssl", "A/W", 0.5, **robust))[0].remarks[-1]
-    assert "preset" not in main_tables(records("unihssl:robust", "A/W", 0.5, **robust))[0].remarks[-1]
-    assert "preset" not in main_tables(records("unihssl", "A/W", 0.5, method="unihssl", preset="paper"))[0].remarks[-1]
+    paper = {"method": "unihssl", "preset": "paper"}
+    assert "unihssl with preset=paper" in main_tables(records("unihssl", "A/W", 0.5, **paper))[0].remarks[-1]
+    assert "preset" not in main_tables(records("unihssl:paper", "A/W", 0.5, **paper))[0].remarks[-1]
+    assert "preset" not in main_tables(records("unihssl", "A/W", 0.5, method="unihssl", preset="robust"))[0].remarks[-1]
 
 
 def test_only_the_split_that_cures_the_leak_silences_its_caution():

@@ -45,6 +45,7 @@ CASES += [  # options with a memory, a network or random draws of their own
     ("biadapt", {"transfer": "coral"}),
     ("biadapt", {"transfer": "adv"}),
     ("mcc+sup", {"router": "frozen"}),
+    ("unihssl", {"preset": "paper"}),
 ]
 every_case = {"argvalues": CASES, "ids": ["-".join([name, *map(str, knobs.values())]) for name, knobs in CASES]}
 LABELED, UNLABELED = patches(24, 0, 1.0, 0), patches(24, 1, 0.7, 50)
@@ -93,7 +94,8 @@ def test_it_learns(run):
         term = "labeled" if "labeled" in rows[0] else "loss"
         first, last = (np.mean([row[term] for row in part]) for part in (rows[:4], rows[-4:]))
         frozen = run.knobs.get("router") == "frozen" and "domain" in rows[0]  # on features that were never trained
-        assert frozen or last < 0.5 * first, (rows[0]["stage"], first, last)
+        kept = run.knobs == {} and rows[0]["stage"] == "adapt"  # pre-trained, and now told apart by domain as well
+        assert frozen or last < (0.35 if kept else 0.5 * first), (rows[0]["stage"], first, last)
         assert all(np.isfinite(v) for row in rows for v in row.values() if isinstance(v, float))
     result = run.model.result
     assert result["pooled"]["n"] == 36 and result["pooled"]["accuracy"] >= 0.8

@@ -9,6 +9,7 @@ from unihssl import UserError, methods
 from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.methods.presets import PRESETS, has_preset, preset_for, preset_knobs
+from unihssl.methods.unihssl_params import UniHSSLParams
 
 DATASETS = ("", "office-31", "office-home", "visda-2017", "isic-2019")
 
@@ -126,10 +127,14 @@ def test_every_baseline_is_in_the_tables():
 
 
 def test_a_method_has_presets_of_its_own_and_a_default():
-    assert resolved(method="unihssl") == resolved(method="unihssl", preset="paper")
+    assert resolved(method="unihssl") == resolved(method="unihssl", preset="robust")
     assert resolved(method="mcc") == resolved(method="mcc", preset="finetune")
     assert resolved(method="unihssl", preset="finetune") == resolved(method="unihssl")
-    changed = {k: v for k, v in resolved(method="unihssl", preset="robust").items() if v != resolved()[k]}
+    paper = resolved(method="unihssl", preset="paper")
+    assert paper == {name: field.default for name, (field, _) in knob_fields(Settings, UniHSSLParams).items()} | {
+        "preset": "paper"
+    }
+    changed = {k: v for k, v in resolved(method="unihssl", preset="robust").items() if v != paper[k]}
     assert changed == PRESETS["robust"]["unihssl"][""] | {"preset": "robust"}
     with pytest.raises(UserError, match="mcc has no preset 'robust': it has finetune, original"):
         resolved(method="mcc", preset="robust")
@@ -187,9 +192,9 @@ def test_epochs_asked_for_win_over_a_presets_steps(method):
     assert resolved(method=method, dataset="office-31", batch_size=8)["unlabeled_batch"] == 0
 
 
-RECIPE = {"weights": "none", "lr": 0.01, "head_lr": 1.0, "schedule": "cosine", "epochs": 20, "steps": 0}
+RECIPE = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "schedule": "cosine", "epochs": 20, "steps": 0}
 RECIPE |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop", "bottleneck": 0}
-RECIPE |= {"sup_lr": 0.01, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
+RECIPE |= {"sup_lr": 0.03, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
 
 
 @pytest.mark.parametrize("backbone", ["small_cnn", "mlp"])

@@ -26,7 +26,7 @@ def test_statistics_of_other_batches_while_entered_and_as_before_after(network):
         halves = (hidden[:20], hidden[20:])
         torch.testing.assert_close(network[1].running_mean, hidden.mean(0))
         torch.testing.assert_close(network[1].running_var, torch.stack([h.var(0) for h in halves]).mean(0))
-        assert not network.training
+        assert not network.training and not network[1]._forward_pre_hooks
     after = network.state_dict()
     assert all(torch.equal(after[name], value) for name, value in before.items())
     assert network[1].momentum == 0.1 and not network.training

@@ -72,7 +72,7 @@ def test_run_directory_holds_the_whole_run(run):
     assert [p.name.startswith("events.out") for p in (run.folder / "tensorboard").iterdir()] == [True]
     config = yaml.safe_load((run.folder / "config.yaml").read_text())
     assert set(config) == set(knob_fields(Settings, UniHSSLParams))
-    assert (config["epochs"], config["beta"], config["lr"]) == (4, 0.8, RATE)  # --set, the paper, the recipe
+    assert (config["epochs"], config["beta"], config["lr"]) == (4, 0.5, RATE)  # --set, the preset, the recipe
     environment = run.json("environment.json")
     assert environment["packages"]["unihssl"] == package.__version__ and "train" in environment["command"]
     assert "commit" in environment  # of a checkout; None for an installed package

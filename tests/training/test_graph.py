@@ -49,12 +49,14 @@ def replays(monkeypatch):
     return captured
 
 
-@pytest.mark.parametrize("method", methods.available())
-def test_replayed_steps_are_the_steps_themselves(method, tmp_path, replays, monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "knobs"), [*((m, {}) for m in methods.available()), ("unihssl", {"preset": "paper"})]
+)
+def test_replayed_steps_are_the_steps_themselves(method, knobs, tmp_path, replays, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    plain, rows = train(method, tmp_path / "plain", graph="off")
+    plain, rows = train(method, tmp_path / "plain", graph="off", **knobs)
     assert not replays
-    replayed, replayed_rows = train(method, tmp_path / "replayed")
+    replayed, replayed_rows = train(method, tmp_path / "replayed", **knobs)
     assert len(replays) == len({row["stage"] for row in rows})
     for name, value in plain.items():
         torch.testing.assert_close(replayed[name], value, rtol=1e-3, atol=1e-4, msg=name)

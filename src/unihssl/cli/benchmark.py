@@ -33,8 +33,8 @@ def benchmark(
     pairs: str = PAIRS,
     methods: str = typer.Option(
         "",
-        help="Method names with commas, or paper, or all; unihssl:robust is a method with a preset of its own. "
-        "[default: the paper's eight on its data sets, else all]",
+        help="Method names with commas, or paper, or all; mcc:original is a method with a preset of its own. "
+        "[default: the paper's eight and unihssl on its data sets, else all]",
     ),
     seeds: int = SEEDS,
     preset: str = PRESET,

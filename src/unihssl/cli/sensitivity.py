@@ -34,7 +34,9 @@ def sensitivity(
     ),
     knob: str = typer.Option("", help="The knob to vary. [default: the paper's four, one after the other]"),
     values: str = typer.Option("", help="Its values with commas. [default: ours for the paper's four]"),
-    method: str = typer.Option("unihssl", help="The method whose knob it is."),
+    method: str = typer.Option(
+        "", help="The method whose knob it is, or method:preset. [default: unihssl:paper; with --set preset=… unihssl]"
+    ),
     seeds: int = SEEDS,
     preset: str = PRESET,
     backbone: str = BACKBONE,
@@ -54,8 +56,10 @@ def sensitivity(
     """
     from unihssl.experiments.grids import sensitivity_runs, sensitivity_values
     from unihssl.experiments.launchers import make_launcher
+    from unihssl.experiments.paper import METHOD, UNIHSSL
 
     protocol = make_protocol(dataset, root, preset, backbone, weights, group_by, settings)
     chosen = protocol.pairs(pairs) if pairs else protocol.pairs()[:1]
+    method = method or (METHOD if "preset" in protocol.asked else UNIHSSL)
     runs = sensitivity_runs(protocol, chosen, seeds, sensitivity_values(knob, values), method)
     run_and_report(protocol, runs, out, make_launcher(launcher, workers, gpus_per_run), json)

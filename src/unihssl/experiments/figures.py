@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unihssl.experiments.grids import BENCHMARK, METHOD, SENSITIVITY
-from unihssl.experiments.paper import AVERAGE
+from unihssl.experiments.grids import BENCHMARK, SENSITIVITY
+from unihssl.experiments.paper import AVERAGE, UNIHSSL
 from unihssl.experiments.plots import learning_curves, sensitivity_curve
 from unihssl.experiments.results import Record
 from unihssl.experiments.tables import by_pair, groups, place
@@ -49,11 +49,11 @@ def _draw_knob(records: Sequence[Record], out: Path) -> tuple[Path, ...]:
     points = knob_points(records)
     if not points:
         return ()
-    knob, method = records[0].knob, records[0].method
+    knob, recipe = records[0].knob, records[0].recipe
     pairs = list(dict.fromkeys(r.pair for r in records))
     title = f"{records[0].dataset}, {pairs[0] if len(pairs) == 1 else f'mean of {len(pairs)} pairs'}"
-    if method == METHOD:
+    if recipe == UNIHSSL:
         stem, paper_value = f"sensitivity-{knob}", PAPER_VALUES.get(knob)
     else:
-        stem, paper_value, title = f"sensitivity-{method}-{knob}", None, f"{method}: {title}"
+        stem, paper_value, title = f"sensitivity-{recipe.replace(':', '-')}-{knob}", None, f"{recipe}: {title}"
     return sensitivity_curve(points, out / stem, knob=knob, paper_value=paper_value, title=title)

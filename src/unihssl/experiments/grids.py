@@ -8,15 +8,14 @@ from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import UserError
 from unihssl.experiments.grid import Role, Run
-from unihssl.experiments.paper import UNIHSSL
+from unihssl.experiments.paper import METHOD, UNIHSSL
 from unihssl.experiments.protocol import Protocol
 from unihssl.experiments.results import EXPERIMENTS
-from unihssl.methods.presets import ROBUST
+from unihssl.methods.presets import RECIPES, ROBUST
 from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.training.run_directory import FREE_TO_CHANGE
 
 BENCHMARK, ABLATION, SENSITIVITY = EXPERIMENTS
-METHOD = "unihssl"
 
 # The paper's six variants (Table 6), by their names there.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
@@ -62,7 +61,8 @@ def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int, of: str 
     """The paper's variants of its recipe, or what each ingredient of ours is good for."""
     if of not in ABLATIONS:
         raise UserError(f"--of {of}: there are {', '.join(ABLATIONS)}")
-    variants = ABLATIONS[of]
+    fixed = RECIPES.get(str(resolve(protocol.knobs(METHOD))[0].backbone), {})  # of small encoders: no ingredient there
+    variants = {name: knobs for name, knobs in ABLATIONS[of].items() if not fixed.keys() & (knobs.keys() - {"preset"})}
     clash = [name for knobs in variants.values() for name in knobs if name in protocol.asked]
     if clash:
         raise UserError(f"--set {clash[0]}: the ablation varies it; leave it out, or use: unihssl sensitivity")
@@ -87,7 +87,7 @@ def sensitivity_values(knob: str, values: str) -> Mapping[str, Sequence[Any]]:
 
 
 def sensitivity_runs(
-    protocol: Protocol, pairs: Sequence[str], seeds: int, values: Mapping[str, Sequence[Any]], method: str = METHOD
+    protocol: Protocol, pairs: Sequence[str], seeds: int, values: Mapping[str, Sequence[Any]], method: str = UNIHSSL
 ) -> list[Run]:
     """Each knob through its values, the others as they are. The row of a run is `knob=value`."""
     protocol.check_asked([method])

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-UNIHSSL = "unihssl:paper"  # its method with its preset: the row of a table
+METHOD = "unihssl"
+UNIHSSL = f"{METHOD}:paper"  # its method with its preset: the row of a table
 METHODS = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan+sup", "mcc+sup", "biadapt", UNIHSSL)
 ORDER = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan", "cdan+sup", "mcc", "mcc+sup", "biadapt")  # of rows
 AVERAGE = "Avg"

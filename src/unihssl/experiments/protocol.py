@@ -16,7 +16,7 @@ from unihssl.data.listed import Listed
 from unihssl.errors import UserError
 from unihssl.experiments import schedules
 from unihssl.experiments.grid import LoadPair, Role, Run
-from unihssl.experiments.paper import METHODS
+from unihssl.experiments.paper import METHOD, METHODS, UNIHSSL
 from unihssl.methods.presets import has_preset, preset_for
 
 # The paper trains a ResNet-101 on VisDA and a ResNet-50, the default, elsewhere. Digits must not be mirrored.
@@ -57,12 +57,13 @@ class Protocol:
         return list(dict.fromkeys(self._usual_name(pair.strip()) for pair in named))
 
     def methods(self, wish: str = "") -> list[str]:
-        """`paper`, `all` or a list with commas; by default the paper's eight on its data sets, else all.
+        """`paper`, `all` or a list with commas; by default the paper's eight and our own on its data sets, else all.
 
         `mcc:original` is a method with another preset than its default.
         """
-        wish = wish or ("paper" if self.dataset.pairs else "all")
-        names = {"paper": METHODS, "all": tuple(methods.available())}.get(wish) or wish.split(",")
+        every = (*methods.available(), UNIHSSL)
+        default = (*METHODS, METHOD) if self.dataset.pairs else every
+        names = {"": default, "paper": METHODS, "all": every}.get(wish) or wish.split(",")
         for name in names:
             method, _, preset = name.strip().partition(":")
             preset_for(methods.get(method).name, preset)

@@ -11,7 +11,9 @@ from unihssl.config import Settings, knob_fields
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
 from unihssl.experiments.grid import NOTE
+from unihssl.experiments.paper import UNIHSSL
 from unihssl.files import read_json
+from unihssl.methods.presets import DEFAULT, GENERAL
 from unihssl.training.log import read_metrics
 from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_config
 
@@ -43,6 +45,12 @@ class Record:
     @property
     def method(self) -> str:
         return str(self.settings.get("method", Settings.method))
+
+    @property
+    def recipe(self) -> str:
+        """The method, and its preset unless that is its default."""
+        preset = str(self.settings.get("preset", ""))
+        return self.method if preset in ("", GENERAL, DEFAULT.get(self.method)) else f"{self.method}:{preset}"
 
     @property
     def knob(self) -> str:
@@ -156,14 +164,14 @@ def told_apart(records: Sequence[Record]) -> list[Record]:
     """Runs of one row that were set differently, but for the seed, become rows that say what differs."""
     rows: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
-        rows.setdefault((record.dataset, record.experiment, record.variant, record.method), []).append(record)
+        rows.setdefault((record.dataset, record.experiment, record.variant, record.recipe), []).append(record)
     labels = {}
     for members in rows.values():
         knobs = sorted({knob for member in members for knob in member.settings} - _NO_SETTING)
         differing = [knob for knob in knobs if len({str(m.setting(knob)) for m in members} - {"None"}) > 1]
         for member in members:
-            other = member.experiment == SENSITIVITY and member.method != Settings.method
-            said = [member.method] if other else []  # its variant names a knob alone
+            other = member.experiment == SENSITIVITY and member.recipe != UNIHSSL
+            said = [member.recipe] if other else []  # its variant names a knob alone
             said += [f"{knob}={member.setting(knob)}" for knob in differing if member.setting(knob) is not None]
             labels[id(member)] = f"{member.variant} [{', '.join(said)}]" if said else member.variant
     return [replace(record, label=labels[id(record)]) for record in records]

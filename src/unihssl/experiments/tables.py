@@ -7,8 +7,8 @@ from typing import Any
 
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
-from unihssl.experiments.grids import METHOD, SENSITIVITY, VARIANTS
-from unihssl.experiments.paper import AVERAGE, ORDER, UNIHSSL, PaperTable
+from unihssl.experiments.grids import SENSITIVITY, VARIANTS
+from unihssl.experiments.paper import AVERAGE, METHOD, ORDER, UNIHSSL, PaperTable
 from unihssl.experiments.remarks import cautions, provenance
 from unihssl.experiments.results import Record
 from unihssl.experiments.statistics import LEVEL, TEST, BySeed, Summary, p_value, summarise
@@ -47,7 +47,7 @@ def main_tables(records: Sequence[Record]) -> list[Table]:
         first = mine[0]
         name = f"{first.dataset or 'own data'}, {first.experiment}"
         if first.experiment == SENSITIVITY:
-            of = "" if first.method == METHOD else f", method {first.method}"
+            of = "" if first.recipe == UNIHSSL else f", {first.recipe}"
             tables.append(_by_pair(f"{name} of {first.knob}{of}", mine, "accuracy", None))
         elif first.dataset in BY_CLASS:
             for pair in dict.fromkeys(r.pair for r in mine):
@@ -63,7 +63,7 @@ def groups(records: Sequence[Record]) -> list[list[Record]]:
     """Records whose rows stand together: of one data set and experiment, in a sensitivity study of one knob too."""
     found: dict[tuple[str, ...], list[Record]] = {}
     for r in records:
-        varied = (r.knob, r.method) if r.experiment == SENSITIVITY else ()
+        varied = (r.knob, r.recipe) if r.experiment == SENSITIVITY else ()
         found.setdefault((r.dataset, r.experiment, *varied), []).append(r)
     return list(found.values())
 

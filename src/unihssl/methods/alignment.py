@@ -17,20 +17,21 @@ class PrototypeAlignment(nn.Module):
 
     def __init__(self, num_classes: int, width: int, params: UniHSSLParams) -> None:
         super().__init__()
-        self.num_classes, self.params, p = num_classes, params, params
-        literal = p.prototype_mean == "literal"
-        self.labeled = Prototypes(num_classes, width, p.prototypes, p.prototype_momentum, literal)
-        self.unlabeled = Prototypes(num_classes, width, p.prototypes, p.prototype_momentum, literal)
+        self.num_classes, self.params = num_classes, params
+        kind = (params.prototypes, params.prototype_momentum, params.prototype_mean == "literal")
+        self.labeled, self.unlabeled = Prototypes(num_classes, width, *kind), Prototypes(num_classes, width, *kind)
 
     def begin_epoch(self) -> None:
         if self.params.prototypes == "epoch":
             self._restart()
 
-    def forward(self, features: Tensor, labels: Tensor, others: Tensor, beliefs: Tensor, trusted: Tensor) -> Tensor:
+    def forward(
+        self, features: Tensor, labels: Tensor, unlabeled_features: Tensor, beliefs: Tensor, trusted: Tensor
+    ) -> Tensor:
         """The loss of a whole batch: labeled features with labels, unlabeled ones with beliefs and trust in them."""
         p = self.params
         labeled, seen = self.labeled(features, labels)
-        unlabeled, unlabeled_seen = self.unlabeled(others, self._classes(beliefs), trusted)
+        unlabeled, unlabeled_seen = self.unlabeled(unlabeled_features, self._unlabeled_classes(beliefs), trusted)
         return prototype_alignment_loss(
             labeled,
             unlabeled,
@@ -49,12 +50,12 @@ class PrototypeAlignment(nn.Module):
         for samples in data.unlabeled.sweep(data.draws):
             beliefs = pseudo_labels.table[samples.rows]
             features = network.evaluate(samples.test)[0]
-            self.unlabeled.add(features, self._classes(beliefs), pseudo_labels.trusted(beliefs))
+            self.unlabeled.add(features, self._unlabeled_classes(beliefs), pseudo_labels.trusted(beliefs))
         for prototypes in (self.labeled, self.unlabeled):
             # Processes whose BatchNorm is not synchronised see features of their own.
             prototypes.values.copy_(peers.gather(prototypes.values.unsqueeze(0)).mean(0))
 
-    def _classes(self, beliefs: Tensor) -> Tensor:
+    def _unlabeled_classes(self, beliefs: Tensor) -> Tensor:
         return beliefs.argmax(1) - self.num_classes
 
     def _restart(self) -> None:

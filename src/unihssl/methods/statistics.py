@@ -1,11 +1,15 @@
 """Which BatchNorm statistics a forward pass goes by, and which it leaves behind."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from unihssl.models.classifier import full_precision
 
 
 @contextmanager
@@ -30,24 +34,47 @@ def statistics_of(network: nn.Module, batches: Iterable[Tensor]) -> Iterator[Non
     """
     layers = _layers(network)
     buffers = [buffer for layer in layers for buffer in layer.buffers(recurse=False)]
-    before, momenta, training = [b.clone() for b in buffers], [layer.momentum for layer in layers], network.training
-    for layer in layers:
-        layer.reset_running_stats()
-        layer.momentum = None  # the plain mean over all batches
-    network.train()
+    before = [buffer.clone() for buffer in buffers]
     try:
-        with torch.no_grad():
-            for x in batches if layers else ():
-                network(x)
-        network.train(training)
+        for layer, (variance, mean) in (_mean_statistics(network, batches) if layers else {}).items():
+            layer.running_var.copy_(variance)
+            layer.running_mean.copy_(mean)
         yield
     finally:
-        network.train(training)
-        for layer, momentum in zip(layers, momenta, strict=True):
-            layer.momentum = momentum
         for buffer, old in zip(buffers, before, strict=True):
             buffer.copy_(old)
 
 
+@torch.no_grad()
+def _mean_statistics(network: nn.Module, batches: Iterable[Tensor]) -> dict[Any, Tensor]:
+    """Variance and mean of what each BatchNorm layer is given, averaged over the batches.
+
+    The layers are looked at, not left to track: synchronised over processes, they would count the same samples once for
+    each.
+    """
+    sums: dict[nn.Module, Tensor] = {}
+    counts: Counter[nn.Module] = Counter()
+
+    def look(layer: nn.Module, arguments: tuple[Tensor]) -> None:
+        x = full_precision(arguments[0])
+        found = torch.stack(torch.var_mean(x, [0, *range(2, x.dim())]))
+        sums[layer] = sums[layer] + found if layer in sums else found
+        counts[layer] += 1
+
+    training = network.training
+    network.train()
+    hooks = [layer.register_forward_pre_hook(look) for layer in _layers(network)]
+    try:
+        with keep_running_statistics(network):
+            for x in batches:
+                network(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+        network.train(training)
+    return {layer: total / counts[layer] for layer, total in sums.items()}
+
+
 def _layers(network: nn.Module) -> list[_BatchNorm]:
-    return [layer for layer in network.modules() if isinstance(layer, _BatchNorm)]
+    """Those that keep running statistics."""
+    return [m for m in network.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]

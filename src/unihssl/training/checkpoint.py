@@ -16,7 +16,7 @@ from unihssl.errors import UserError
 from unihssl.files import atomic
 
 CHECKPOINT = "checkpoint.pt"
-FORMAT = 2  # of what is in it; 1 had momentum of averaged weights too
+FORMAT = 3  # of what is in it; 2 had other names for prototypes
 
 
 @dataclass(frozen=True)
