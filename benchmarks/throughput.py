@@ -37,9 +37,21 @@ Sources = tuple[Any, Any]
 MAIN = {"unihssl": "adapt", "biadapt": "return"}  # stage 2; the others have one stage of their own name
 
 
-def knobs_for(method: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    given = {"method": method, "backbone": arguments.backbone, "weights": "none", "batch_size": arguments.batch}
+def knobs_for(row: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Of a method, or of method:preset."""
+    method, _, preset = row.partition(":")
+    given = {
+        "method": method,
+        "preset": preset,
+        "backbone": arguments.backbone,
+        "weights": "none",
+        "batch_size": arguments.batch,
+    }
     return given | {"image_size": arguments.side, "tensorboard": False, "precision": arguments.precision}
+
+
+def main_stage(method: str) -> str:
+    return MAIN.get(method, method.removesuffix("+sup"))
 
 
 def synthetic(arguments: argparse.Namespace) -> Sources:
@@ -49,13 +61,14 @@ def synthetic(arguments: argparse.Namespace) -> Sources:
 
 
 def loop_speed(
-    method: str, arguments: argparse.Namespace, sources: Sources | None = None, **knobs: Any
+    row: str, arguments: argparse.Namespace, sources: Sources | None = None, **knobs: Any
 ) -> tuple[float, float]:
     """Milliseconds for a step of the main stage, and samples fetched a step, by the run's own log."""
     labeled, unlabeled = sources or synthetic(arguments)
-    stage = MAIN.get(method, method.removesuffix("+sup"))
+    method = row.partition(":")[0]
+    stage = main_stage(method)
     extra = {"max_steps": arguments.steps, "log_every": 50, "pretrain_epochs": 1, "test_fraction": 0.01}
-    known = {**knobs_for(method, arguments), **extra, **knobs}
+    known = {**knobs_for(row, arguments), **extra, **knobs}
     if not hasattr(resolve({"method": method})[1], "pretrain_epochs"):
         del known["pretrain_epochs"]
     with tempfile.TemporaryDirectory() as folder, Display(quiet=True) as display:
@@ -86,9 +99,9 @@ class Bench:
             for i, (store, wish) in enumerate(zip(stores, wishes, strict=True))
         ]
         self.data = PairedData(*domains, seed=0)
-        method: Method = methods.get(name)(encoders, params, Task(arguments.classes, count, count), settings)
+        method: Method = methods.get(settings.method)(encoders, params, Task(arguments.classes, count, count), settings)
         self.method = method.to(device, memory_format=torch.channels_last).train()
-        main = MAIN.get(name, name.removesuffix("+sup"))
+        main = main_stage(settings.method)
         self.index, self.stage = next((i, s) for i, s in enumerate(method.stages()) if s.name == main)
         self.calls, self.views = self._watch(self.stage)
 
@@ -160,7 +173,7 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 
 def packed_worker(arguments: argparse.Namespace, together: Any, out: Any) -> None:
     together.wait()
-    out.put(loop_speed("unihssl", arguments))
+    out.put(loop_speed("unihssl:paper", arguments))
 
 
 def packed(count: int, arguments: argparse.Namespace) -> dict[str, Any]:
@@ -190,7 +203,7 @@ def against_the_usual(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             network = EncoderFactory(arguments.backbone, "none")()[0]
             speed = usual_recipe(*folders, network, arguments.classes, 80, 20, workers, device)
             rows.append({"loop": f"usual, {workers} workers a domain", "samples/s": speed.fetched_per_second})
-        ms, samples = loop_speed("unihssl", arguments, (folders[0], folders[1]), cache=f"{scratch}/cache")
+        ms, samples = loop_speed("unihssl:paper", arguments, (folders[0], folders[1]), cache=f"{scratch}/cache")
         rows.append({"loop": "ours", "samples/s": 1e3 * samples / ms})
     for row in rows:
         row["ours against it"] = rows[-1]["samples/s"] / row["samples/s"]
@@ -214,7 +227,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     arguments = parser.parse_args()
     torch.backends.cudnn.benchmark = arguments.tune
-    names = list(methods.available()) if arguments.methods == "all" else [n for n in arguments.methods.split(",") if n]
+    names = (
+        [*methods.available(), "unihssl:paper"]
+        if arguments.methods == "all"
+        else [n for n in arguments.methods.split(",") if n]
+    )
     rows = []
     for name in names:
         rows.append(measure(name, arguments))

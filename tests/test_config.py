@@ -191,3 +191,10 @@ def test_defaults_are_valid(cls):
 def test_settings_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Settings().epochs = 3
+
+
+def test_knobs_of_earlier_versions_pass_where_they_were_off():
+    (settings,) = parse({"align": "none", "threshold": "fixed", "ema": 0.0}, (Settings,))
+    assert settings == Settings()
+    with pytest.raises(UserError, match="unknown setting 'align'"):
+        parse({"align": "uniform"}, (Settings,))

@@ -65,10 +65,14 @@ def test_benchmark_ablation_and_sensitivity_of_a_data_set_share_their_runs(here,
     assert len(folders(tmp_path)) == 2 + 6 and {path: times(tmp_path)[path] for path in started} == started
     assert "w/o Prog. Mixup" in (tmp_path / "ablation.tex").read_text()
 
-    done = unihssl("sensitivity", *common, "--set", "preset=paper", "--knob", "beta", "--values", "0.8,0.50", "--json")
+    done = unihssl("sensitivity", *common, "--knob", "beta", "--values", "0.8,0.50", "--json")
     assert done.exit_code == 0, done.output
     assert [row["method"] for row in json.loads(done.stdout)] == ["beta=0.5", "beta=0.8"]
     assert len(folders(tmp_path)) == 2 + 6 + 1
+
+    done = unihssl("sensitivity", *common, "--set", "preset=robust", "--knob", "beta", "--values", "0.5", "--json")
+    assert [row["method"] for row in json.loads(done.stdout)] == ["beta=0.5 [unihssl]"]
+    assert len(folders(tmp_path)) == 2 + 6 + 1 + 1
 
     rebuilt = unihssl("table", tmp_path, "--format", "markdown").stdout
     figures = {path.name for path in (tmp_path / "figures").iterdir()}

@@ -76,6 +76,10 @@ def test_our_recipe_is_taken_apart_ingredient_by_ingredient():
         assert found["paper"] == found[f"robust w/o {name}"] != value
     with pytest.raises(UserError, match="--of nothing: there are paper, robust"):
         ablation_runs(protocol(), ["P/A"], 1, of="nothing")
+    small = ablation_runs(protocol("digits", "recipe"), ["mnist/uci"], 1, of="robust")
+    set_by_the_encoder = {"lr", "head_lr", "bottleneck"}
+    assert len(small) == len(runs) - 2 * len(set_by_the_encoder)
+    assert not any(run.roles[0].variant.endswith(tuple(set_by_the_encoder)) for run in small)
 
 
 @pytest.mark.parametrize("knob", ["home", "seed", "preset", "device"])

@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def demo(
-    reverse: bool = typer.Option(False, "--reverse", help="UCI labeled, MNIST unlabeled: a known hard case."),
+    reverse: bool = typer.Option(False, "--reverse", help="UCI labeled, MNIST unlabeled: the harder direction."),
     seed: int = typer.Option(0, min=0, help="First seed."),
     seeds: int = typer.Option(1, min=1, help="Repeat with this many seeds and show the means."),
     out: Path | None = typer.Option(None, help="Keep the run directories here."),
@@ -25,8 +25,7 @@ def demo(
     """Train on real digits that ship with the package: MNIST labeled, UCI unlabeled.
 
     Prints Supervised (labeled data alone) beside Uni-HSSL on held-out digits of both domains. Nothing is downloaded;
-    it takes about a minute on two CPU cores. With --reverse the initial pseudo-labels are mostly wrong, and the
-    method makes them worse: shown as it is.
+    it takes about half a minute on two CPU cores.
     """
     import tempfile
     import time

@@ -107,7 +107,7 @@ DATASET = Dataset(
     archives=("usps.bz2", "usps.t.bz2"),
     tree="usps.bz2 and usps.t.bz2 (LIBSVM's text), or usps.npz (x, y), or usps.h5; MNIST and UCI are embedded",
     find=find_domain,
-    caution="encoder, image size and learning rate were chosen on the test digits of mnist/uci",
+    caution="encoder and image size were first chosen on the test digits of mnist/uci",
     # The sums are those torchvision checks these files by.
     downloads=(
         Remote(_URL + "usps.bz2", md5="ec16c51db3855ca6c91edd34d0e9b197"),
