@@ -1,5 +1,6 @@
 """Losses, mask rate and accuracy of pseudo-labels while training goes on, from the metrics of runs."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,8 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: S
         title = f"{', '.join(groups) if len(groups) == 1 else 'training'}{band}"
         figure.suptitle("\n".join(filter(None, [title, described(folders)])), fontsize=8)
 
-    return write_figure(out, COLUMN, 0.6 + 1.25 * sum(heights), draw)
+    named = math.ceil(len(groups) / _columns(groups))  # rows of the legend
+    return write_figure(out, COLUMN, 0.4 + 0.17 * max(named, 1) + 1.25 * sum(heights), draw)
 
 
 def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
@@ -71,7 +73,13 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
     axis.set_ylabel(f"{what}\nlog scale" if wide else what)
     axis.grid(axis="y", linewidth=0.4, alpha=0.4)
     if len(lines) > 1:
-        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=3, columnspacing=1.2, handlelength=1.4)
+        look = {"columnspacing": 1.2, "handlelength": 1.4}
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=_columns([n for n, _, _ in lines]), **look)
+
+
+def _columns(names: Iterable[str]) -> int:
+    """Of a legend, so that it is no wider than the figure."""
+    return max(1, min(3, 50 // max(len(name) + 6 for name in names)))
 
 
 def draw_curves(
