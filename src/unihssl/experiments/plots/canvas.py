@@ -71,12 +71,22 @@ def write_figure(out: str | Path, width: float, height: float, draw: Callable[["
     with style.context(["default", STYLE]):
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
+        _settle(figure)
         common: dict[str, Any] = {"bbox_inches": "tight", "pad_inches": 0.03}
         with atomic(png) as path:
             figure.savefig(path, format="png", dpi=200, metadata={"Software": None}, **common)
         with atomic(svg) as path:
             figure.savefig(path, format="svg", metadata={"Date": None, "Creator": None}, **common)
     return png, svg
+
+
+def _settle(figure: "Figure") -> None:
+    """Lay out now and round: the solver's last digits differ from call to call, and with them the bytes of the file."""
+    figure.draw_without_rendering()
+    figure.set_layout_engine("none")
+    for axes in figure.axes:
+        left, bottom, width, height = (round(value, 4) for value in axes.get_position(original=True).bounds)
+        axes.set_position((left, bottom, width, height))
 
 
 def class_colours(count: int) -> list[Any]:
