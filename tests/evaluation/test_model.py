@@ -133,6 +133,9 @@ def test_a_run_that_has_not_finished_says_so(image_arrays, tmp_path, monkeypatch
         unihssl.UserError, match=f"has not finished; go on with: unihssl train --resume --out {tmp_path}"
     ):
         unihssl.load(tmp_path)
+    (tmp_path / "result.json").write_text("{}")
+    with pytest.raises(unihssl.UserError, match="this run has finished, but its model is not there"):
+        unihssl.load(tmp_path)
 
 
 def test_one_image_without_its_batch_is_refused(model):

@@ -15,7 +15,7 @@ from rich.progress import (
 )
 
 QUIET_SECONDS = 10.0  # between two lines where there is no terminal
-SHOWN = 6  # readings: the loss, its terms, and what the method puts next
+SHOWN = 7  # readings: the loss, its terms, and what the method puts next
 
 
 class Display:
