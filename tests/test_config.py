@@ -198,3 +198,5 @@ def test_knobs_of_earlier_versions_pass_where_they_were_off():
     assert settings == Settings()
     with pytest.raises(UserError, match="unknown setting 'align'"):
         parse({"align": "uniform"}, (Settings,))
+    with pytest.raises(UserError, match="unknown setting 'nothing'"):
+        parse({"nothing": None}, (Settings,))

@@ -138,7 +138,7 @@ RETIRED = {"ema": 0.0, "align": "none", "threshold": "fixed"}
 def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]:
     """Build one instance of each dataclass from a flat mapping; names and values are checked."""
     fields = knob_fields(*classes)
-    values = {name: v for name, v in values.items() if name in fields or RETIRED.get(name) != v}
+    values = {name: v for name, v in values.items() if name in fields or (name, v) not in RETIRED.items()}
     for name in values:
         if name not in fields:
             near = difflib.get_close_matches(str(name), fields, n=1, cutoff=0.5)

@@ -153,10 +153,11 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     folder = Path(path)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run directory or saved model")
-    if not (folder / DESCRIPTION).exists() and (folder / "result.json").exists():
-        raise UserError(f"{folder}: this run has finished, but its model is not there ({DESCRIPTION}, {WEIGHTS})")
-    if not (folder / DESCRIPTION).exists() and (folder / "config.yaml").exists():
-        raise UserError(f"{folder}: this run has not finished; go on with: unihssl train --resume --out {folder}")
+    if not (folder / DESCRIPTION).exists():
+        if (folder / "result.json").exists():
+            raise UserError(f"{folder}: this run has finished, but its model is not there ({DESCRIPTION}, {WEIGHTS})")
+        if (folder / "config.yaml").exists():
+            raise UserError(f"{folder}: this run has not finished; go on with: unihssl train --resume --out {folder}")
     description = read_json(folder / DESCRIPTION)
     try:
         if description["format"] != FORMAT:
