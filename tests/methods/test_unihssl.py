@@ -19,6 +19,7 @@ from unihssl.config import Settings, knob_fields
 from unihssl.data.views import Views
 from unihssl.errors import UserError
 from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
+from unihssl.models.classifier import Classifier
 
 C = 3
 LABELED, UNLABELED = colour_images(8, 0, seed=0), colour_images(12, 60, seed=1)
@@ -325,6 +326,38 @@ def test_the_order_of_draws_is_labeled_then_unlabeled(monkeypatch):
     assert asked[-4:] == [0.3, 0.4] * 2
 
 
+def test_weak_views_label_what_strong_views_are_taught(monkeypatch):
+    """One pass over both; the pseudo-labels move by the weak view's prediction, the strong view's loss is theirs."""
+    passes, real = [], Classifier.parts
+
+    def parts(self: Classifier, views: list[Tensor], joint: bool = True) -> tuple[list[Tensor], list[Tensor]]:
+        passes.append((views, real(self, views, joint)))
+        return passes[-1][1]
+
+    def around(method: UniHSSL, batch: Any, proceed: Callable[[], Any]) -> Any:
+        rows, old = batch.unlabeled.rows, method.pseudo_labels.table.clone()
+        losses = proceed()
+        ((views, (_, logits)),) = passes
+        passes.clear()
+        assert len(views) == 4 and views[1] is batch.unlabeled.weak and views[3] is batch.unlabeled.strong
+        assert not torch.equal(views[1], views[3])
+        expected = 0.0
+        for row, weak, strong in zip(rows.tolist(), logits[1].detach(), logits[3].detach(), strict=True):
+            belief = 0.8 * old[row] + 0.2 * weak.softmax(0)
+            assert torch.allclose(method.pseudo_labels.table[row], belief, atol=1e-6)
+            if belief.max() > 0.55:
+                expected -= float((belief * strong.log_softmax(0)).sum()) / len(rows)
+        assert losses.terms["pseudo"].item() == pytest.approx(expected, abs=1e-5)
+        trained.append(expected)
+        return losses
+
+    trained: list[float] = []
+    monkeypatch.setattr(Classifier, "parts", parts)
+    watch(monkeypatch, "adapt", around)
+    fit(unlabeled_view="strong")
+    assert max(trained) > 0
+
+
 def test_pseudo_labels_come_in_slowly_if_asked_to(monkeypatch):
     weights_seen = []
 
@@ -350,7 +383,7 @@ def vectors(count: int, shift: float, seed: int) -> tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("batch_norm", ["joint", "separate"])
 def test_a_strong_view_leaves_the_domains_told_apart(batch_norm):
-    """Vectors have but one view. The pass that labels must see both domains, as the one that trains does."""
+    """Vectors have but one view. Seen twice in a batch, they must not drown what tells the domains apart."""
     found = {}
     for view in ("weak", "strong"):
         knobs = {"preset": "paper", "unlabeled_view": view, "batch_norm": batch_norm, "tensorboard": False}

@@ -18,7 +18,7 @@ from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage, Tas
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.pseudo_labels import PseudoLabels
-from unihssl.methods.statistics import keep_running_statistics, statistics_of
+from unihssl.methods.statistics import statistics_of
 from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.models.classifier import Classifier
 
@@ -94,24 +94,22 @@ class UniHSSL(Method):
         """One step of Algorithm 1."""
         p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
-        first = labeled.weak  # views are drawn when they are asked for: the order of asking decides what is drawn
-        view = unlabeled.weak if p.unlabeled_view == "weak" else unlabeled.strong
-        parts = [first, view] + ([mix(first, view)] if mix else [])
+        first, second = labeled.weak, unlabeled.weak  # drawn when asked for: the order of asking decides what is drawn
+        parts = [first, second] + ([mix(first, second)] if mix else [])
+        parts += [unlabeled.strong] if p.unlabeled_view == "strong" else []
         features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
-        own_prediction = self._own_prediction(batch, logits[1])
         with torch.autocast(logits[0].device.type, enabled=False):
             # What concerns pseudo-labels is computed for the whole batch, on every process.
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
             unlabeled_logits = self.peers.gather(logits[1])
-            prediction = self.peers.gather(own_prediction.softmax(1))
+            taught = unlabeled_logits if p.unlabeled_view == "weak" else self.peers.gather(logits[-1])
+            prediction = unlabeled_logits.detach().softmax(1)
             beliefs = self._beliefs(self.peers.gather(unlabeled.rows), prediction)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
                 "labeled": losses.soft_cross_entropy(logits[0], labels).mean(),
-                "pseudo": losses.trusted_cross_entropy(
-                    unlabeled_logits, targets, trusted, kept_only=p.pseudo_mean == "kept"
-                ),
+                "pseudo": losses.trusted_cross_entropy(taught, targets, trusted, kept_only=p.pseudo_mean == "kept"),
             }
             if p.lambda_confusion:
                 of_classes = torch.logaddexp(*unlabeled_logits.chunk(2, dim=1))
@@ -139,19 +137,6 @@ class UniHSSL(Method):
             "unlabeled_half": beliefs[:, self.num_classes :].sum(1).mean(),
         }
         return Losses(terms, weights, stats)
-
-    def _own_prediction(self, batch: PairedBatch, seen: Tensor) -> Tensor:
-        """Logits for the pseudo-labels of this process's part: those the losses see, or a weak view's apart.
-
-        A pass apart goes by BatchNorm statistics of both domains, as training does: those of the unlabeled batch
-        alone would take away the very shift by which the head tells the domains. It comes after the one with a
-        gradient: autocast may keep the weights it casts first for the other, gradient or not.
-        """
-        p = self.params
-        if p.unlabeled_view == "weak" or p.pseudo_refresh == "epoch":
-            return seen.detach()
-        with torch.no_grad(), keep_running_statistics(self.network):
-            return self.network.parts([batch.labeled.weak, batch.unlabeled.weak], joint=p.batch_norm == "joint")[1][1]
 
     def _beliefs(self, rows: Tensor, prediction: Tensor) -> Tensor:
         """The pseudo-labels to train on now, with the predictions taken in if that is done at every step."""

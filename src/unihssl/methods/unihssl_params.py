@@ -27,7 +27,8 @@ class UniHSSLParams:
         "labeled", "BatchNorm statistics behind the initial pseudo-labels: the labeled domain's, or their own (AdaBN)."
     )
     unlabeled_view: Literal["weak", "strong"] = knob(
-        "weak", "What losses see of unlabeled samples; with `strong` their pseudo-labels come from a weak view apart."
+        "weak",
+        "What the pseudo-label loss sees of unlabeled samples; `strong` is a view more for the network.",
     )
     ramp_up: float = knob(
         0.0, "Share of the stage in which the weights of all losses that use pseudo-labels rise from 0.", low=0, high=1
