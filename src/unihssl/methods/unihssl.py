@@ -95,16 +95,15 @@ class UniHSSL(Method):
         p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
         first, second = labeled.weak, unlabeled.weak  # drawn when asked for: the order of asking decides what is drawn
-        parts = [first, second] + ([mix(first, second)] if mix else [])
-        parts += [unlabeled.strong] if p.unlabeled_view == "strong" else []
+        view = second if p.unlabeled_view == "weak" else unlabeled.strong
+        parts = [first, second] + ([mix(first, view)] if mix else []) + ([] if view is second else [view])
         features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
         with torch.autocast(logits[0].device.type, enabled=False):
             # What concerns pseudo-labels is computed for the whole batch, on every process.
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
-            unlabeled_logits = self.peers.gather(logits[1])
-            taught = unlabeled_logits if p.unlabeled_view == "weak" else self.peers.gather(logits[-1])
-            prediction = unlabeled_logits.detach().softmax(1)
+            prediction = self.peers.gather(logits[1].detach().softmax(1))
+            taught = self.peers.gather(logits[1 if view is second else -1])
             beliefs = self._beliefs(self.peers.gather(unlabeled.rows), prediction)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
@@ -112,7 +111,7 @@ class UniHSSL(Method):
                 "pseudo": losses.trusted_cross_entropy(taught, targets, trusted, kept_only=p.pseudo_mean == "kept"),
             }
             if p.lambda_confusion:
-                of_classes = torch.logaddexp(*unlabeled_logits.chunk(2, dim=1))
+                of_classes = torch.logaddexp(*taught.chunk(2, dim=1))
                 terms["confusion"] = class_confusion(of_classes, p.confusion_temperature)
             if p.lambda_pa:
                 terms["prototype"] = self._alignment(batch, features, beliefs, trusted)
