@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unihssl.experiments.grids import BENCHMARK, SENSITIVITY
 from unihssl.experiments.paper import AVERAGE, UNIHSSL
 from unihssl.experiments.plots import learning_curves, sensitivity_curve
-from unihssl.experiments.results import Record
+from unihssl.experiments.results import BENCHMARK, SENSITIVITY, Record
 from unihssl.experiments.tables import by_pair, groups, place
 
 PAPER_VALUES = {"lambda_pa": 0.01, "lambda_pl": 1.0, "lambda_mixup": 1.0, "beta": 0.8}

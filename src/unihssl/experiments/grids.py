@@ -10,12 +10,10 @@ from unihssl.errors import UserError
 from unihssl.experiments.grid import Role, Run
 from unihssl.experiments.paper import METHOD, UNIHSSL
 from unihssl.experiments.protocol import Protocol
-from unihssl.experiments.results import EXPERIMENTS
+from unihssl.experiments.results import ABLATION, BENCHMARK, OF_ROBUST, SENSITIVITY
 from unihssl.methods.presets import RECIPES, ROBUST
 from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.training.run_directory import FREE_TO_CHANGE
-
-BENCHMARK, ABLATION, SENSITIVITY = EXPERIMENTS
 
 # The paper's six variants (Table 6), by their names there.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
@@ -67,8 +65,9 @@ def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int, of: str 
     if clash:
         raise UserError(f"--set {clash[0]}: the ablation varies it; leave it out, or use: unihssl sensitivity")
     protocol.check_asked([METHOD])
+    experiment = ABLATION if of == "paper" else OF_ROBUST
     return [
-        protocol.run(pair, METHOD, seed, Role(ABLATION, variant), **knobs)
+        protocol.run(pair, METHOD, seed, Role(experiment, variant), **knobs)
         for seed in range(seeds)
         for pair in pairs
         for variant, knobs in variants.items()

@@ -15,7 +15,7 @@ from unihssl.data.catalog import DATASETS
 from unihssl.errors import UserError
 from unihssl.experiments.grids import ABLATIONS
 from unihssl.experiments.protocol import KNOBS
-from unihssl.experiments.results import ABLATION, Record
+from unihssl.experiments.results import ABLATION, OF_ROBUST, Record
 from unihssl.methods.presets import DEFAULT, GENERAL, PRESETS
 from unihssl.training.run_directory import FREE_TO_CHANGE
 
@@ -114,7 +114,7 @@ def _rows(labels: Sequence[str]) -> str:
 
 def _changed(record: Record) -> dict[str, Any]:
     """Knobs that differ from the preset's, but for those said elsewhere and those an ablation's row is named after."""
-    variants = ABLATIONS.values() if record.experiment == ABLATION else ()
+    variants = ABLATIONS.values() if record.experiment in (ABLATION, OF_ROBUST) else ()
     named = {knob for rows in variants for knob in rows.get(record.variant, ())}
     shown = {knob: value for knob, value in record.settings.items() if knob not in SAID | named}
     preset, entry = (str(record.settings.get(knob, "")) for knob in ("preset", "dataset"))

@@ -6,9 +6,8 @@ from pathlib import Path
 from unihssl.errors import UserError
 from unihssl.experiments.details import detail_rows, detail_tables, long_csv
 from unihssl.experiments.figures import draw_figures
-from unihssl.experiments.grids import BENCHMARK
 from unihssl.experiments.render import latex, markdown
-from unihssl.experiments.results import Record
+from unihssl.experiments.results import BENCHMARK, Record
 from unihssl.experiments.tables import main_tables
 from unihssl.files import write_json, write_text
 

@@ -21,7 +21,9 @@ PARTS = ("pooled", "labeled", "unlabeled")
 LAST = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # ours -> the log's
 WHOLE = ("domain_accuracy", "oracle_routing_accuracy")
 TRAINING = "unlabeled_training_accuracy"
-EXPERIMENTS = BENCHMARK, ABLATION, SENSITIVITY = "benchmark", "ablation", "sensitivity"
+BENCHMARK, ABLATION, SENSITIVITY = "benchmark", "ablation", "sensitivity"
+OF_ROBUST = "ablation-of-robust"
+EXPERIMENTS = BENCHMARK, ABLATION, OF_ROBUST, SENSITIVITY
 ENVIRONMENT = "environment.json"
 _NO_SETTING = FREE_TO_CHANGE | {"seed"}
 

@@ -7,15 +7,16 @@ from typing import Any
 
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
-from unihssl.experiments.grids import SENSITIVITY, VARIANTS
+from unihssl.experiments.grids import ABLATIONS
 from unihssl.experiments.paper import AVERAGE, METHOD, ORDER, UNIHSSL, PaperTable
 from unihssl.experiments.remarks import cautions, provenance
-from unihssl.experiments.results import Record
+from unihssl.experiments.results import SENSITIVITY, Record
 from unihssl.experiments.statistics import LEVEL, TEST, BySeed, Summary, p_value, summarise
 
 BY_CLASS = ("visda-2017",)  # the paper's columns are classes there
 MORE_METRICS = {"isic-2019": {"macro_f1": "macro F1", "class_mean_accuracy": "balanced accuracy"}}
 
+_VARIANTS = [variant for rows in ABLATIONS.values() for variant in rows]
 Rows = dict[str, dict[int, float]]  # label -> seed -> value
 Columns = dict[str, Rows]
 
@@ -169,14 +170,14 @@ def place(label: str) -> tuple[Any, ...]:
             return (1, 0, knob, float(value))
         except ValueError:
             return (1, 1, knob, value)
-    if name in VARIANTS:
-        return (3, list(VARIANTS).index(name), label)
+    if name in _VARIANTS:
+        return (3, _VARIANTS.index(name), label)
     return (2, 0, label)
 
 
 def main_variant(variants: dict[str, str]) -> str:
     """What the other rows are compared with: Uni-HSSL, as the paper has it if it is there in no other way."""
-    return METHOD if METHOD in variants.values() else UNIHSSL
+    return next((ours for ours in (METHOD, "robust") if ours in variants.values()), UNIHSSL)
 
 
 def reference(label: str, variants: dict[str, str]) -> str | None:
