@@ -172,6 +172,22 @@ def test_ablation_and_sensitivity():
     assert [label for label, _ in pa.rows] == ["lambda_pa=2.0", "lambda_pa=10.0"]
 
 
+def test_the_two_ablations_in_one_folder_are_two_tables():
+    papers = [r for v in ("w/o WMA", "unihssl:paper") for r in records(v, "W/A", 0.7, experiment="ablation")]
+    rows = ("paper + beta", "paper", "robust w/o beta", "robust w/o first_half", "robust")
+    accuracies = ((0.7, 0.71, 0.7), (0.6, 0.62, 0.6), (0.8, 0.81, 0.81), (0.9, 0.92, 0.9), (0.9, 0.91, 0.92))
+    ours = [
+        r
+        for row, values in zip(rows, accuracies, strict=True)
+        for r in records(row, "W/A", *values, experiment="ablation-of-robust")
+    ]
+    first, second = main_tables(papers + ours)
+    assert [label for label, _ in first.rows] == ["unihssl:paper", "w/o WMA"]
+    order = ["robust", "robust w/o first_half", "robust w/o beta", "paper", "paper + beta"]
+    assert [label for label, _ in second.rows] == order
+    assert any("differs from robust" in remark for remark in second.remarks)
+
+
 def test_a_sensitivity_table_names_the_method_unless_it_is_the_papers():
     mine = [
         r

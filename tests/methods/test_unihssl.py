@@ -327,7 +327,7 @@ def test_the_order_of_draws_is_labeled_then_unlabeled(monkeypatch):
 
 
 def test_weak_views_label_what_strong_views_are_taught(monkeypatch):
-    """One pass over both; the pseudo-labels move by the weak view's prediction, the strong view's loss is theirs."""
+    """One pass over both: pseudo-labels follow the weak view's prediction, the losses that use them see the strong."""
     passes, real = [], Classifier.parts
 
     def parts(self: Classifier, views: list[Tensor], joint: bool = True) -> tuple[list[Tensor], list[Tensor]]:

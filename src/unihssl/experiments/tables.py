@@ -176,7 +176,7 @@ def place(label: str) -> tuple[Any, ...]:
 
 
 def main_variant(variants: dict[str, str]) -> str:
-    """What the other rows are compared with: Uni-HSSL, as the paper has it if it is there in no other way."""
+    """What other rows are compared with: Uni-HSSL, whole in an ablation, the paper's if there is no other."""
     return next((ours for ours in (METHOD, "robust") if ours in variants.values()), UNIHSSL)
 
 
