@@ -18,6 +18,9 @@ from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.data.views import Views
 from unihssl.errors import UserError
+from unihssl.methods.alignment import PrototypeAlignment
+from unihssl.methods.mcc import class_confusion
+from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
 from unihssl.models.classifier import Classifier
 
@@ -337,10 +340,14 @@ def test_weak_views_label_what_strong_views_are_taught(monkeypatch):
     def around(method: UniHSSL, batch: Any, proceed: Callable[[], Any]) -> Any:
         rows, old = batch.unlabeled.rows, method.pseudo_labels.table.clone()
         losses = proceed()
-        ((views, (_, logits)),) = passes
+        ((views, (features, logits)),) = passes
         passes.clear()
         assert len(views) == 4 and views[1] is batch.unlabeled.weak and views[3] is batch.unlabeled.strong
         assert not torch.equal(views[1], views[3])
+        assert torch.equal(views[2], mixed[-1](batch.labeled.weak, batch.unlabeled.strong))
+        assert aligned[-1] is features[1]
+        both_halves = torch.logaddexp(*logits[3].chunk(2, dim=1))
+        assert losses.terms["confusion"].item() == pytest.approx(class_confusion(both_halves, 2.5).item(), abs=1e-6)
         expected = 0.0
         for row, weak, strong in zip(rows.tolist(), logits[1].detach(), logits[3].detach(), strict=True):
             belief = 0.8 * old[row] + 0.2 * weak.softmax(0)
@@ -351,10 +358,20 @@ def test_weak_views_label_what_strong_views_are_taught(monkeypatch):
         trained.append(expected)
         return losses
 
-    trained: list[float] = []
+    def mixing(*args: Any) -> Any:
+        mixed.append(draw_mixing(*args))
+        return mixed[-1]
+
+    def align(self: PrototypeAlignment, features: Tensor, y: Tensor, unlabeled: Tensor, *rest: Tensor) -> Tensor:
+        aligned.append(unlabeled)
+        return real_alignment(self, features, y, unlabeled, *rest)
+
+    trained, mixed, aligned, real_alignment = [], [], [], PrototypeAlignment.forward
+    monkeypatch.setattr("unihssl.methods.unihssl.draw_mixing", mixing)
+    monkeypatch.setattr(PrototypeAlignment, "forward", align)
     monkeypatch.setattr(Classifier, "parts", parts)
     watch(monkeypatch, "adapt", around)
-    fit(unlabeled_view="strong")
+    fit(unlabeled_view="strong", lambda_confusion=1.0)
     assert max(trained) > 0
 
 
@@ -381,15 +398,13 @@ def vectors(count: int, shift: float, seed: int) -> tuple[np.ndarray, np.ndarray
     return (places[y] + draws.normal(size=(count, 20)) + shift).astype(np.float32), y
 
 
-@pytest.mark.parametrize("batch_norm", ["joint", "separate"])
-def test_a_strong_view_leaves_the_domains_told_apart(batch_norm):
-    """Vectors have but one view. Seen twice in a batch, they must not drown what tells the domains apart."""
-    found = {}
-    for view in ("weak", "strong"):
-        knobs = {"preset": "paper", "unlabeled_view": view, "batch_norm": batch_norm, "tensorboard": False}
-        model = unihssl.fit(vectors(300, 0, 1), vectors(300, 1, 2), lr=0.01, **knobs)
-        found[view] = model.result["domain_accuracy"]
-    assert found["strong"] > found["weak"] - 0.2 and (batch_norm == "separate" or found["strong"] > 0.75), found
+def test_vectors_have_one_view():
+    """Nothing to augment: the strong view is the weak one, and no vector goes through the network twice."""
+    knobs = {"preset": "paper", "max_steps": 5, "tensorboard": False}
+    weak, strong = (
+        unihssl.fit(vectors(60, 0, 1), vectors(60, 1, 2), unlabeled_view=view, **knobs) for view in ("weak", "strong")
+    )
+    assert torch.equal(weights(weak), weights(strong))
 
 
 @pytest.mark.parametrize("count", [257, 2])
@@ -401,7 +416,7 @@ def test_own_statistics_of_any_number_of_samples(count):
 def test_advice_names_nothing_that_was_done():
     assert "preset=robust" in UniHSSL.advice(UniHSSLParams())
     robust = UniHSSL.advice(resolve({"preset": "robust"})[1])
-    assert "robust" not in robust and "--method mcc+sup" in robust
+    assert "robust" not in robust and "unlabeled_view=weak" in robust and "--method mcc+sup" in robust
 
 
 def test_a_confidence_that_would_always_be_one_is_refused():

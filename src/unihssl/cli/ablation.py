@@ -46,11 +46,10 @@ def ablation(
 ) -> None:
     """Uni-HSSL whole and with each part left out: the six variants of the paper's ablation.
 
-    With --of robust: our recipe without each of its ingredients, and the paper's with each of them alone; its files are
-    called ablation-of-robust.
+    With --of robust: our recipe without each of its ingredients, and the paper's with each of them alone.
 
-    Runs are kept and resumed like those of `unihssl benchmark`, and shared with them in one --out. ablation.md, .tex,
-    .csv and .json are written beside the runs.
+    Runs are kept and resumed like those of `unihssl benchmark`, and shared with them in one --out. ablation.md
+    (ablation-of-robust.md), .tex, .csv and .json are written beside the runs.
     """
     from unihssl.experiments.grids import ablation_runs
     from unihssl.experiments.launchers import make_launcher

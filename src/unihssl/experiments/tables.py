@@ -177,7 +177,7 @@ def place(label: str) -> tuple[Any, ...]:
 
 def main_variant(variants: dict[str, str]) -> str:
     """What other rows are compared with: Uni-HSSL, whole in an ablation, the paper's if there is no other."""
-    return next((ours for ours in (METHOD, "robust") if ours in variants.values()), UNIHSSL)
+    return next((whole for whole in (METHOD, UNIHSSL, "robust") if whole in variants.values()), UNIHSSL)
 
 
 def reference(label: str, variants: dict[str, str]) -> str | None:

@@ -96,14 +96,15 @@ class UniHSSL(Method):
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
         first, second = labeled.weak, unlabeled.weak  # drawn when asked for: the order of asking decides what is drawn
         view = second if p.unlabeled_view == "weak" else unlabeled.strong
-        parts = [first, second] + ([mix(first, view)] if mix else []) + ([] if view is second else [view])
+        another = view is not second  # vectors have but one
+        parts = [first, second] + ([mix(first, view)] if mix else []) + ([view] if another else [])
         features, logits = self.network.parts(parts, joint=p.batch_norm == "joint")
         with torch.autocast(logits[0].device.type, enabled=False):
             # What concerns pseudo-labels is computed for the whole batch, on every process.
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
             prediction = self.peers.gather(logits[1].detach().softmax(1))
-            taught = self.peers.gather(logits[1 if view is second else -1])
+            taught = self.peers.gather(logits[-1 if another else 1])
             beliefs = self._beliefs(self.peers.gather(unlabeled.rows), prediction)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
@@ -165,8 +166,9 @@ class UniHSSL(Method):
 
     @classmethod
     def advice(cls, params: UniHSSLParams) -> str:
-        own = "" if params.initial_statistics == "unlabeled" and params.lambda_confusion else "--set preset=robust, "
-        return f"{own}more pre-training (pretrain_epochs), or another method (--method mcc+sup)"
+        ways = [] if params.initial_statistics == "unlabeled" and params.lambda_confusion else ["--set preset=robust"]
+        ways += ["--set unlabeled_view=weak"] if params.unlabeled_view == "strong" else []
+        return ", ".join([*ways, "more pre-training (pretrain_epochs)", "or another method (--method mcc+sup)"])
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:

@@ -28,7 +28,8 @@ class UniHSSLParams:
     )
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak",
-        "What the pseudo-label loss sees of unlabeled samples; `strong` is a view more for the network.",
+        "What the pseudo-label loss, class confusion and mixup see of unlabeled samples; pseudo-labels and prototypes "
+        "are always made from weak views.",
     )
     ramp_up: float = knob(
         0.0, "Share of the stage in which the weights of all losses that use pseudo-labels rise from 0.", low=0, high=1
