@@ -2,6 +2,7 @@
 
 import dataclasses
 import tempfile
+import warnings
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -55,11 +56,16 @@ def fit(
     A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the
     unlabeled one, whose labels, if any, only serve to measure. `x` holds images (N, H, W[, 3]) or feature vectors
     (N, D). Without `out` the run directory is a temporary one. `knobs` are settings by name, such as `method`,
-    `backbone`, `weights`, `seed`, `epochs`, `lr`. The test results are in the returned model's `result`.
+    `backbone`, `weights`, `seed`, `epochs`, `lr`. The test results are in the returned model's `result`. Progress and
+    notes are printed if `verbose`; that the unlabeled domain was probably not learnt is a Python warning otherwise, and
+    among `result["warnings"]`.
     """
     folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
     with folder as path, Display(quiet=not verbose) as display:
-        return train(Path(path), labeled, unlabeled, knobs, resume=resume, display=display)
+        model = train(Path(path), labeled, unlabeled, knobs, resume=resume, display=display)
+    for text in () if verbose else model.result.get("warnings", ()):
+        warnings.warn(text, stacklevel=2)
+    return model
 
 
 def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, resume: bool, display: Display) -> Model:

@@ -38,7 +38,8 @@ QUICK = {"preset": "paper", "backbone": "small_cnn", "flip": False, "tensorboard
 def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
     """UCI labeled, MNIST unlabeled: a pair on which the paper's recipe locks wrong pseudo-labels in."""
     uci, (x, y) = digits.load_domain("uci"), digits.load_domain("mnist")
-    failed = unihssl.fit(uci, (x[:1000], y[:1000]), out=tmp_path / "run", epochs=3, pretrain_epochs=6, **QUICK)
+    with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
+        failed = unihssl.fit(uci, (x[:1000], y[:1000]), out=tmp_path / "run", epochs=3, pretrain_epochs=6, **QUICK)
     assert failed.result["unlabeled"]["accuracy"] < 0.4
     (said,) = failed.result["warnings"]
     assert said.startswith("the unlabeled domain was probably not learnt")
@@ -52,5 +53,6 @@ def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
 
 def test_the_warning_needs_no_labels_of_the_unlabeled_domain():
     uci, (x, _) = digits.load_domain("uci"), digits.load_domain("mnist")
-    blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
+    with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
+        blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
     assert blind.result["warnings"] and "unlabeled_training" not in blind.result

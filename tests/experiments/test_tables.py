@@ -201,6 +201,22 @@ def test_a_sensitivity_table_names_the_method_unless_it_is_the_papers():
     assert [row["method"] for row in detail_rows(told_apart(mine))] == ["lr=0.1", "lr=0.1 [mcc]", "lr=0.1 [unihssl]"]
 
 
+def test_a_preset_asked_for_by_setting_names_the_row_as_by_method():
+    mine = [
+        r
+        for variant, method, preset in (
+            ("unihssl", "unihssl", "robust"),
+            ("unihssl", "unihssl", "paper"),
+            ("mcc", "mcc", "finetune"),
+            ("mcc", "mcc", "original"),
+            ("unihssl:paper", "unihssl", "paper"),
+        )
+        for r in records(variant, "A/W", 0.7, method=method, preset=preset)
+    ]
+    (table,) = main_tables(told_apart(mine))
+    assert [label for label, _ in table.rows] == ["mcc", "mcc:original", "unihssl:paper", "unihssl"]
+
+
 def test_runs_set_differently_are_never_averaged():
     mixed = [*records("mcc", "A/W", 0.9, epochs=20, seed=0, lr=1), *records("mcc", "A/W", 0.5, epochs=100, seed=0)]
     (table,) = main_tables(told_apart(mixed))
@@ -232,7 +248,7 @@ def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
     (table,) = main_tables(mine)
     said, warned, made, command = (r for r in table.remarks if r.startswith(("note", "1 of", "made", "command")))
     assert said.startswith("note: office-31 is not as published") and said.endswith(" ...") and len(said) < 210
-    assert warned.startswith("1 of 4 runs warn that adapting probably failed") and warned.endswith(": unihssl on A/W")
+    assert warned.startswith("1 of 4 runs warn that the unlabeled domain was probably not learnt: unihssl")
     assert made == (
         "made with resnet50 (weights: r50.safetensors); 20 epochs or 10,000 steps, at most 500 steps a stage in some "
         "runs; seeds 0 to 1; on NVIDIA H200; torch 2.4.1; commit abc1234"

@@ -67,9 +67,13 @@ def _warnings(records: Sequence[Record]) -> list[str]:
     pairs: dict[str, dict[str, None]] = {}
     for r in failed:
         pairs.setdefault(r.label, {})[r.pair] = None
+    said = f"{len(failed)} of {len(looked)} runs warn that the unlabeled domain was probably not learnt"
+    if len(failed) == len(looked):
+        return [said]
+    if len({r.pair for r in records}) == 1:
+        return [f"{said}: {', '.join(pairs)}"]
     where = (f"{label} on {', '.join(on) if len(on) <= MOST else f'{len(on)} pairs'}" for label, on in pairs.items())
-    said = f"{len(failed)} of {len(looked)} runs warn that adapting probably failed"
-    return [f"{said} (the unlabeled domain was not learnt): {'; '.join(where)}"]
+    return [f"{said}: {'; '.join(where)}"]
 
 
 def _missing(records: Sequence[Record]) -> list[str]:
@@ -120,7 +124,7 @@ def _changed(record: Record) -> dict[str, Any]:
     preset, entry = (str(record.settings.get(knob, "")) for knob in ("preset", "dataset"))
     usual = _usual(preset, record.method, entry, str(record.setting("backbone")), record.dataset)
     special = record.method in PRESETS.get(preset, {}) and preset != DEFAULT.get(record.method, GENERAL)
-    unsaid = special and "preset" not in named and not record.variant.endswith(f":{preset}")
+    unsaid = special and "preset" not in named and not record.label.endswith(f":{preset}")
     return ({"preset": preset} if unsaid else {}) | {
         knob: value for knob, value in shown.items() if knob in usual and value != usual[knob]
     }

@@ -166,16 +166,18 @@ def told_apart(records: Sequence[Record]) -> list[Record]:
     """Runs of one row that were set differently, but for the seed, become rows that say what differs."""
     rows: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
-        rows.setdefault((record.dataset, record.experiment, record.variant, record.recipe), []).append(record)
+        by_preset = record.experiment == BENCHMARK and record.variant == record.method  # as `method:preset` would be
+        name = record.recipe if by_preset else record.variant
+        rows.setdefault((record.dataset, record.experiment, name, record.recipe), []).append(record)
     labels = {}
-    for members in rows.values():
+    for (_, _, name, _), members in rows.items():
         knobs = sorted({knob for member in members for knob in member.settings} - _NO_SETTING)
         differing = [knob for knob in knobs if len({str(m.setting(knob)) for m in members} - {"None"}) > 1]
         for member in members:
             other = member.experiment == SENSITIVITY and member.recipe != UNIHSSL
             said = [member.recipe] if other else []  # its variant names a knob alone
             said += [f"{knob}={member.setting(knob)}" for knob in differing if member.setting(knob) is not None]
-            labels[id(member)] = f"{member.variant} [{', '.join(said)}]" if said else member.variant
+            labels[id(member)] = f"{name} [{', '.join(said)}]" if said else name
     return [replace(record, label=labels[id(record)]) for record in records]
 
 
