@@ -26,6 +26,16 @@ def test_collapsed_predictions_are_a_concern_and_name_the_starved_classes():
     assert concerns(labels, labels, TEN) == [] and concerns(np.array([], dtype=int), labels, TEN) == []
 
 
+def test_a_class_that_is_never_predicted_is_a_concern():
+    labels = np.repeat(TEN, 20)
+    (said,) = concerns(np.repeat(range(8), 25), labels, TEN, "this")
+    assert "hardly any of its samples is predicted as 8, 9. Unless it really lacks them, try this" in said
+    assert concerns(np.repeat(TEN, [*[20] * 9, 4]), labels, TEN) == []  # a fifth of its share
+    rare = np.repeat([0, 1, 2], [100, 100, 4])
+    assert concerns(np.repeat([0, 1], 100), rare, (0, 1, 2)) == []  # four are expected
+    assert concerns(np.repeat([0, 1], 150), rare, (0, 1, 2)) != []  # six are
+
+
 def test_another_mix_of_classes_is_no_concern():
     labels = np.repeat(TEN, 20)
     assert concerns(np.repeat(TEN, range(5, 15)), labels, TEN) == []

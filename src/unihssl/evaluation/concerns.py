@@ -6,8 +6,10 @@ import numpy as np
 
 from unihssl.data.readers import Label, some
 
-COLLAPSED = 0.6  # of the labeled domain's classes; see docs/decisions.md for what was seen
-STARVED = 0.1  # of an equal share
+# docs/decisions.md tells what was seen with these.
+COLLAPSED = 0.6  # of the variety of the labels
+STARVED = 0.2  # of an equal share
+EXPECTED = 5  # samples of a class, by its share of the labels: of fewer, that none is predicted may be chance
 
 
 def concerns(
@@ -17,15 +19,25 @@ def concerns(
     if not len(guesses):
         return []
     given, known = (np.bincount(of, minlength=len(classes)) for of in (guesses, labels))
-    if effective_number(given) >= COLLAPSED * effective_number(known):
-        return []
-    starved = [str(c) for c, count in zip(classes, given, strict=True) if count < STARVED * len(guesses) / len(classes)]
-    return [
-        f"the unlabeled domain was probably not learnt: its samples are predicted as if there were "
-        f"{effective_number(given):.1f} classes among them, where the labels have {effective_number(known):.1f}; "
-        f"hardly any is predicted as {some(starved)}. Unless the unlabeled domain really is like that, try "
-        f"{advice}"
-    ]
+    few = given < STARVED * len(guesses) / len(classes)
+    if effective_number(given) < COLLAPSED * effective_number(known):
+        return [
+            f"the unlabeled domain was probably not learnt: its samples are predicted as if there were "
+            f"{effective_number(given):.1f} classes among them, where the labels have {effective_number(known):.1f}; "
+            f"hardly any is predicted as {_names(classes, few)}. Unless the unlabeled domain really is like that, try "
+            f"{advice}"
+        ]
+    lost = few & (known * len(guesses) >= EXPECTED * len(labels))
+    if lost.any():
+        return [
+            f"some classes were probably not learnt in the unlabeled domain: hardly any of its samples is predicted as "
+            f"{_names(classes, lost)}. Unless it really lacks them, try {advice}"
+        ]
+    return []
+
+
+def _names(classes: Sequence[Label], which: np.ndarray) -> str:
+    return some([str(name) for name, named in zip(classes, which, strict=True) if named])
 
 
 def effective_number(counts: np.ndarray) -> float:

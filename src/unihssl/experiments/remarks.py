@@ -67,13 +67,13 @@ def _warnings(records: Sequence[Record]) -> list[str]:
     pairs: dict[str, dict[str, None]] = {}
     for r in failed:
         pairs.setdefault(r.label, {})[r.pair] = None
-    said = f"{len(failed)} of {len(looked)} runs warn that the unlabeled domain was probably not learnt"
+    said = f"{len(failed)} of {len(looked)} runs warn: the unlabeled domain or a class of it was probably not learnt"
     if len(failed) == len(looked):
         return [said]
     if len({r.pair for r in records}) == 1:
-        return [f"{said}: {', '.join(pairs)}"]
+        return [f"{said} ({', '.join(pairs)})"]
     where = (f"{label} on {', '.join(on) if len(on) <= MOST else f'{len(on)} pairs'}" for label, on in pairs.items())
-    return [f"{said}: {'; '.join(where)}"]
+    return [f"{said} ({'; '.join(where)})"]
 
 
 def _missing(records: Sequence[Record]) -> list[str]:
