@@ -155,7 +155,7 @@ def test_learning_curves_of_a_real_run_and_of_several_methods(run, tmp_path):
 def test_a_stage_with_one_line_in_the_log_is_seen():
     axis = Figure().add_subplot()
     point, line = (Curve(np.arange(n), np.ones(n), np.zeros(n)) for n in (1, 2))
-    draw_curves(axis, [point, line], "black")
+    draw_curves(axis, [point, line], {"color": "black"})
     assert [drawn.get_marker() for drawn in axis.lines] == ["o", ""]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SHARES = {"mask_rate": "samples trusted,\nmask rate", "oracle_pseudo_accuracy": "pseudo-labels right,\noracle"}
 Runs = list[list[Row]]
+Look = dict[str, Any]  # of a line: colour, and what it is drawn with
 
 
 def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: Sequence[str] = ()) -> tuple[Path, Path]:
@@ -35,8 +36,8 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: S
         axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0].tolist()
         _draw_losses(axes[0], groups)
         for axis, name in zip(axes[1:], shares, strict=True):
-            for colour, runs in zip(_cycle(), groups.values(), strict=False):
-                draw_curves(axis, curves(runs, name), COLOURS[0] if len(groups) == 1 else colour, scale=100)
+            for look, runs in zip(_looks(), groups.values(), strict=False):
+                draw_curves(axis, curves(runs, name), look, scale=100)
             percent_axis(axis, SHARES[name])
             axis.set_ylim(0, 100)
         _mark_stages(axes, groups)
@@ -52,17 +53,18 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: S
 
 
 def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
-    lines: list[tuple[str, Any, list[Curve]]] = []
+    lines: list[tuple[str, Look, list[Curve]]] = []
     if len(groups) == 1:
         (runs,) = groups.values()
         terms = loss_terms(runs)
-        lines.append(("total", "black", curves(runs, "loss")))
+        lines.append(("total", {"color": "black"}, curves(runs, "loss")))
         if len(terms) > 1:
-            lines += [(t, colour, curves(runs, t)) for t, colour in zip(terms, _cycle(), strict=False)]
+            lines += [(t, look, curves(runs, t)) for t, look in zip(terms, _looks(), strict=False)]
     else:
-        lines = [(name, c, curves(runs, "loss")) for (name, runs), c in zip(groups.items(), _cycle(), strict=False)]
-    for name, colour, mine in lines:
-        draw_curves(axis, mine, colour, name=name)
+        rows = zip(groups.items(), _looks(), strict=False)
+        lines = [(name, look, curves(runs, "loss")) for (name, runs), look in rows]
+    for name, look, mine in lines:
+        draw_curves(axis, mine, look, name=name)
     values = np.concatenate([curve.mean for _, _, mine in lines for curve in mine])
     positive = values[values > 0]
     wide = len(positive) and positive.max() > 20 * positive.min() and (values >= 0).all()
@@ -73,8 +75,8 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
     axis.set_ylabel(f"{what}\nlog scale" if wide else what)
     axis.grid(axis="y", linewidth=0.4, alpha=0.4)
     if len(lines) > 1:
-        look = {"columnspacing": 1.2, "handlelength": 1.4}
-        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=_columns([n for n, _, _ in lines]), **look)
+        spread = {"columnspacing": 1.2, "handlelength": 1.8}
+        axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1.06), ncols=_columns([n for n, _, _ in lines]), **spread)
 
 
 def _columns(names: Iterable[str]) -> int:
@@ -83,14 +85,14 @@ def _columns(names: Iterable[str]) -> int:
 
 
 def draw_curves(
-    axis: "Axes", stages: Iterable[Curve], colour: Any, *, scale: float = 1, name: str | None = None
+    axis: "Axes", stages: Iterable[Curve], look: Look, *, scale: float = 1, name: str | None = None
 ) -> None:
     for number, curve in enumerate(stages):
         mean, std = scale * curve.mean, scale * curve.std
         marker = "o" if len(mean) == 1 else ""  # a line through one point cannot be seen
-        axis.plot(curve.steps, mean, marker=marker, markersize=3, color=colour, label=None if number else name)
+        axis.plot(curve.steps, mean, marker=marker, markersize=3, label=None if number else name, **look)
         if std.any():
-            axis.fill_between(curve.steps, mean - std, mean + std, color=colour, alpha=0.2, linewidth=0)
+            axis.fill_between(curve.steps, mean - std, mean + std, color=look["color"], alpha=0.2, linewidth=0)
 
 
 def _mark_stages(axes: Sequence["Axes"], groups: Mapping[str, Runs]) -> None:
@@ -100,15 +102,17 @@ def _mark_stages(axes: Sequence["Axes"], groups: Mapping[str, Runs]) -> None:
         marks = [(step, stage, GREY) for stage, step in starts[0].items() if len(starts[0]) > 1]
         sides = ["left"]
     else:
-        coloured = zip(_cycle(), starts, strict=False)
-        marks = sorted((step, stage, colour) for colour, mine in coloured for stage, step in mine.items() if step)
+        coloured = zip(_looks(), starts, strict=False)
+        marks = sorted((step, stage, look["color"]) for look, mine in coloured for stage, step in mine.items() if step)
         sides = ["right", "left"]  # lines close to one another are named on either side
     for number, (step, stage, colour) in enumerate(marks):
         for axis in axes if step else []:
             axis.axvline(step, color=colour, linewidth=0.8, linestyle=":")
-        look: dict[str, Any] = {"fontsize": 6.5, "color": colour, "va": "bottom", "ha": sides[number % len(sides)]}
+        look: Look = {"fontsize": 6.5, "color": colour, "va": "bottom", "ha": sides[number % len(sides)]}
         axes[0].text(step, 1.01, f" {stage} ", transform=axes[0].get_xaxis_transform(), **look)
 
 
-def _cycle() -> list[str]:
-    return list(COLOURS) * 10
+def _looks() -> list[Look]:
+    """Of lines, none like another: where the colours are used up, they begin again dashed, then dotted."""
+    lines = ("solid", "dashed", "dotted", "dashdot")
+    return [{"color": colour, "linestyle": line} for line in lines for colour in COLOURS] * 3
