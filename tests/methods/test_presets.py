@@ -129,7 +129,8 @@ def test_every_baseline_is_in_the_tables():
 def test_a_method_has_presets_of_its_own_and_a_default():
     assert resolved(method="unihssl") == resolved(method="unihssl", preset="robust")
     assert resolved(method="mcc") == resolved(method="mcc", preset="finetune")
-    assert resolved(method="unihssl", preset="finetune") == resolved(method="unihssl")
+    with pytest.raises(UserError, match="unihssl has no preset 'finetune': it has paper, robust"):
+        resolved(method="unihssl", preset="finetune")
     paper = resolved(method="unihssl", preset="paper")
     assert paper == {name: field.default for name, (field, _) in knob_fields(Settings, UniHSSLParams).items()} | {
         "preset": "paper"

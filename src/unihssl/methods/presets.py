@@ -119,7 +119,8 @@ RECIPES: dict[str, Knobs] = {"small_cnn": _SMALL_ENCODER, "mlp": _SMALL_ENCODER}
 
 
 def has_preset(method: str, preset: str) -> bool:
-    return preset in ("", GENERAL) or method in PRESETS.get(preset, {})
+    """The general one belongs to every method that has no default of its own."""
+    return preset == "" or method in PRESETS.get(preset, {}) or (preset == GENERAL and method not in DEFAULT)
 
 
 def preset_for(method: str, wish: str) -> str:
@@ -127,7 +128,7 @@ def preset_for(method: str, wish: str) -> str:
     if not has_preset(method, wish):
         own = [name for name in PRESETS if method in PRESETS[name]]
         raise UserError(f"{method} has no preset '{wish}': it has {', '.join(own) or 'none'}")
-    return DEFAULT.get(method, GENERAL) if wish in ("", GENERAL) else wish
+    return wish or DEFAULT.get(method, GENERAL)
 
 
 def preset_knobs(preset: str, method: str, dataset: str) -> Knobs:
