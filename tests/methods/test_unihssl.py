@@ -53,7 +53,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, name: str, around: Callable[[UniHSSL,
 
 
 LACKING = () if torch.cuda.is_available() else ("cuda", "gpu")
-LACKING = (*LACKING, "disk", "original")  # arrays have no place there; a preset of other methods
+LACKING = (*LACKING, "disk", "original", "finetune")  # arrays have no place there; presets of other methods
 
 
 def options(*classes: type) -> list[tuple[str, Any]]:
