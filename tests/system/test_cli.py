@@ -331,3 +331,15 @@ def test_a_saved_model_is_measured_on_images_it_is_given(run, image_folders, tmp
     result = unihssl("evaluate", tmp_path / "model", "--labeled", image_folders[0], "--json").result
     assert result["labeled"]["n"] == 60
     assert "give some with --labeled" in unihssl("evaluate", tmp_path / "model").error
+
+
+def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
+    wishes = ("max_steps=2", "unlabeled_view=weak", "preset=paper")
+    done = unihssl("demo", "--json", "--out", tmp_path, *(word for wish in wishes for word in ("--set", wish)))
+    assert [run["method"] for run in json.loads(done.stdout)["runs"]] == ["supervised", "unihssl"]
+    found = yaml.safe_load((tmp_path / "unihssl-0" / "config.yaml").read_text())
+    assert (found["max_steps"], found["unlabeled_view"], found["preset"]) == (2, "weak", "paper")
+    assert yaml.safe_load((tmp_path / "supervised-0" / "config.yaml").read_text())["max_steps"] == 2
+    for wish, said in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "--set seed: not in the")):
+        refused = unihssl("demo", "--set", wish)
+        assert refused.exit_code == 1 and said in refused.stderr

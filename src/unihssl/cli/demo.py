@@ -5,9 +5,10 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import JSON
+from unihssl.cli.options import JSON, SETTINGS, split_setting
 
 METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
+SPECIAL = {"supervised": {"preset"}, "unihssl": set[str]()}  # of the other method alone
 KNOBS: dict[str, Any] = {"backbone": "small_cnn", "flip": False}  # a mirrored digit is another sign
 
 
@@ -19,6 +20,7 @@ def demo(
     reverse: bool = typer.Option(False, "--reverse", help="UCI labeled, MNIST unlabeled: the harder direction."),
     seed: int = typer.Option(0, min=0, help="First seed."),
     seeds: int = typer.Option(1, min=1, help="Repeat with this many seeds and show the means."),
+    settings: list[str] = SETTINGS,
     out: Path | None = typer.Option(None, help="Keep the run directories here."),
     json: bool = JSON,
 ) -> None:
@@ -35,6 +37,7 @@ def demo(
     from unihssl.data.digits import load_domain
     from unihssl.training.display import Display
 
+    knobs = _knobs(settings)
     domains = [load_domain("mnist"), load_domain("uci")]
     labeled, unlabeled = domains[::-1] if reverse else domains
     runs: list[dict[str, Any]] = []
@@ -44,10 +47,28 @@ def demo(
                 display.note(f"{METHODS[method]}, seed {number}")
                 begin = time.monotonic()
                 path = Path(folder) / f"{method}-{number}"
-                knobs = {**KNOBS, "method": method, "seed": number}
-                model = train(path, labeled, unlabeled, knobs, resume=False, display=display)
+                mine = knobs[method] | {"seed": number}
+                model = train(path, labeled, unlabeled, mine, resume=False, display=display)
                 runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
     _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
+
+
+def _knobs(settings: list[str]) -> dict[str, dict[str, Any]]:
+    """For each method, what was asked for and it knows; Uni-HSSL must know it all."""
+    from unihssl import methods
+    from unihssl.api import resolve
+    from unihssl.config import Settings, knob_fields
+    from unihssl.errors import UserError
+
+    asked = dict(map(split_setting, settings))
+    if refused := asked.keys() & {"method", "seed", "labeled", "unlabeled"}:
+        raise UserError(f"--set {min(refused)}: not in the demo; for your own choice there is: unihssl train")
+    resolve(KNOBS | asked)
+    found = {}
+    for method in METHODS:
+        known = knob_fields(Settings, methods.get(method).Params).keys() - SPECIAL[method]
+        found[method] = KNOBS | {name: value for name, value in asked.items() if name in known} | {"method": method}
+    return found
 
 
 def _show(runs: list[dict[str, Any]], title: str, as_json: bool) -> None:
