@@ -342,4 +342,4 @@ def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
     assert yaml.safe_load((tmp_path / "supervised-0" / "config.yaml").read_text())["max_steps"] == 2
     for wish, said in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "--set seed: not in the")):
         refused = unihssl("demo", "--set", wish)
-        assert refused.exit_code == 1 and said in refused.stderr
+        assert refused.code == 1 and said in refused.stderr
