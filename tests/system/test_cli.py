@@ -15,7 +15,7 @@ from warm_cli import FAST, Finished, train_args, unihssl
 import unihssl as package
 from unihssl.cli import app
 from unihssl.config import Settings, knob_fields
-from unihssl.methods.presets import RECIPES
+from unihssl.methods.presets import RECIPES, ROBUST
 from unihssl.methods.unihssl import UniHSSLParams
 
 COMMAND = Path(sys.executable).with_name("unihssl")
@@ -343,3 +343,10 @@ def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
     for wish, said in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "--set seed: not in the")):
         refused = unihssl("demo", "--set", wish)
         assert refused.code == 1 and said in refused.stderr
+
+
+def test_a_methods_other_presets_are_told_by_what_they_change():
+    said = " ".join(unihssl("methods", "unihssl").stdout.split())
+    said = said[said.index("preset=paper: ") :]
+    assert all(f"{knob}=" in said for knob in ROBUST) and "unlabeled_view=weak" in said and "epsilon" not in said
+    assert "preset=original: steps=50004" in " ".join(unihssl("methods", "mcc").stdout.split())

@@ -20,6 +20,8 @@ def methods(
 ) -> None:
     """List the training methods, or the knobs of one, with the values a resnet50 is trained with.
 
+    Below the knobs: what the method's other presets set them to.
+
     Set a knob with `--set name=value` or in a YAML file for `--config`.
     """
     import json as json_format
@@ -31,9 +33,11 @@ def methods(
     from unihssl import methods as registry
     from unihssl.api import resolve
     from unihssl.config import Settings, describe_knobs
+    from unihssl.methods.presets import PRESETS
 
-    def values(method: str) -> dict[str, str]:
-        return {k: str(v) for part in resolve({"method": method}) for k, v in asdict(part).items()}
+    def values(method: str, preset: str = "") -> dict[str, str]:
+        parts = resolve({"method": method, "preset": preset})
+        return {k: str(v) for part in parts for k, v in asdict(part).items()}
 
     if name:
         found = registry.get(name)
@@ -55,7 +59,12 @@ def methods(
         return
     for row in rows:
         table.add_row(*row)
-    Console().print(table)
+    console = Console()
+    console.print(table)
+    default = values(name) if name else {}
+    for preset in (p for p in PRESETS if name in PRESETS[p] and p != default["preset"]):
+        changed = (f"{k}={v}" for k, v in values(name, preset).items() if k != "preset" and v != default[k])
+        console.print(f"preset={preset}: {', '.join(changed)}", highlight=False)
 
 
 def _column(name: str) -> "Column":
