@@ -340,7 +340,7 @@ def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
     found = yaml.safe_load((tmp_path / "unihssl-0" / "config.yaml").read_text())
     assert (found["max_steps"], found["unlabeled_view"], found["preset"]) == (2, "weak", "paper")
     assert yaml.safe_load((tmp_path / "supervised-0" / "config.yaml").read_text())["max_steps"] == 2
-    for wish, said in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "--set seed: not in the")):
+    for wish, said in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "use --seeds")):
         refused = unihssl("demo", "--set", wish)
         assert refused.code == 1 and said in refused.stderr
 

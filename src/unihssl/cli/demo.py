@@ -8,8 +8,6 @@ import typer
 from unihssl.cli.options import JSON, SETTINGS, split_setting
 
 METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
-SPECIAL = {"supervised": {"preset"}, "unihssl": set[str]()}  # of the other method alone
-KNOBS: dict[str, Any] = {"backbone": "small_cnn", "flip": False}  # a mirrored digit is another sign
 
 
 def register(app: typer.Typer) -> None:
@@ -34,10 +32,13 @@ def demo(
     from contextlib import nullcontext
 
     from unihssl.api import train
+    from unihssl.data import catalog
     from unihssl.data.digits import load_domain
+    from unihssl.experiments.protocol import Protocol
     from unihssl.training.display import Display
 
-    knobs = _knobs(settings)
+    protocol = Protocol(catalog.get("digits"), asked=dict(map(split_setting, settings)))
+    protocol.check_asked([*METHODS][::-1])  # a misspelt name is looked for among the knobs of the first: Uni-HSSL
     domains = [load_domain("mnist"), load_domain("uci")]
     labeled, unlabeled = domains[::-1] if reverse else domains
     runs: list[dict[str, Any]] = []
@@ -47,28 +48,10 @@ def demo(
                 display.note(f"{METHODS[method]}, seed {number}")
                 begin = time.monotonic()
                 path = Path(folder) / f"{method}-{number}"
-                mine = knobs[method] | {"seed": number}
-                model = train(path, labeled, unlabeled, mine, resume=False, display=display)
+                knobs = protocol.knobs(method) | {"seed": number}
+                model = train(path, labeled, unlabeled, knobs, resume=False, display=display)
                 runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
     _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
-
-
-def _knobs(settings: list[str]) -> dict[str, dict[str, Any]]:
-    """For each method, what was asked for and it knows; Uni-HSSL must know it all."""
-    from unihssl import methods
-    from unihssl.api import resolve
-    from unihssl.config import Settings, knob_fields
-    from unihssl.errors import UserError
-
-    asked = dict(map(split_setting, settings))
-    if refused := asked.keys() & {"method", "seed", "labeled", "unlabeled"}:
-        raise UserError(f"--set {min(refused)}: not in the demo; for your own choice there is: unihssl train")
-    resolve(KNOBS | asked)
-    found = {}
-    for method in METHODS:
-        known = knob_fields(Settings, methods.get(method).Params).keys() - SPECIAL[method]
-        found[method] = KNOBS | {name: value for name, value in asked.items() if name in known} | {"method": method}
-    return found
 
 
 def _show(runs: list[dict[str, Any]], title: str, as_json: bool) -> None:
