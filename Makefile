@@ -1,15 +1,19 @@
-# The two commands of the README: `make demo` and `make test`. Both install into .venv on first use only.
+# The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`. Each installs into .venv on its
+# first use only.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-gpu lint clean
 
 demo: .venv/.installed
 	$(BIN)/unihssl demo
 
 test: .venv/.installed-dev lint
 	$(BIN)/python -m pytest
+
+test-gpu: .venv/.installed-dev
+	$(BIN)/python -m pytest -m gpu
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

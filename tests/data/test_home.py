@@ -13,7 +13,6 @@ from unihssl.data.views import Views
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda", 0)
 GIB = 2**30
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
 
 @pytest.fixture
@@ -86,7 +85,7 @@ def test_samples_are_the_same_in_every_home(mapped):
         assert ("memory-mapped" in said) == on_disk
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("wish", ["gpu", "host", "disk"])
 def test_batches_on_a_gpu_are_the_same_from_every_home(mapped, wish):
     def batches(device, wish):

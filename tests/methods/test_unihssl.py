@@ -52,12 +52,11 @@ def watch(monkeypatch: pytest.MonkeyPatch, name: str, around: Callable[[UniHSSL,
     monkeypatch.setattr(UniHSSL, name, lambda self, *args: around(self, args[0], lambda: real(self, *args)))
 
 
-LACKING = () if torch.cuda.is_available() else ("cuda", "gpu")
-LACKING = (*LACKING, "disk", "original", "finetune")  # arrays have no place there; presets of other methods
+LACKING = ("cuda", "gpu", "disk", "original", "finetune")  # arrays have no place on disk; presets of other methods
 
 
 def options(*classes: type) -> list[tuple[str, Any]]:
-    """Every option of every knob that has a handful of them, but for what this machine lacks."""
+    """Every option of every knob that has a handful of them, but for what is lacking here."""
     found = []
     for name, (_, kind) in knob_fields(*classes).items():
         choices = typing.get_args(kind) if typing.get_origin(kind) is Literal else (True, False) if kind is bool else ()

@@ -1,7 +1,8 @@
 """What the processes of test_processes.py run.
 
 With `train-all ROOT`: every case of ROOT/cases.json in turn, BatchNorm layers by themselves, and at last a run that is
-refused. With other arguments: the command line, disturbed as the variable DISTURB says.
+refused. With `share ROOT DEVICE`: the cases again, all processes on this one device. With other arguments: the command
+line, disturbed as the variable DISTURB says.
 """
 
 import json
@@ -46,11 +47,10 @@ def through_layer(name: str, synchronise, part: slice) -> dict[str, torch.Tensor
     return {n: t.detach() for n, t in found.items()}
 
 
-def train_all(root: Path) -> None:
+def train_cases(root: Path):
+    """Every process leaves its state; the last model."""
     from unihssl.api import train
-    from unihssl.cli import main
     from unihssl.training import loop
-    from unihssl.training.batch_norm import synchronise
     from unihssl.training.display import Display
 
     torch.set_num_threads(1)
@@ -61,17 +61,41 @@ def train_all(root: Path) -> None:
         torch.save(self.method.state_dict(), root / f"{self.folder.name}.{self.fabric.global_rank}.pt")
 
     loop.Trainer.fit = fit
-    data = str(root / "labeled.npz"), str(root / "unlabeled.npz")
     for name, knobs in json.loads((root / "cases.json").read_text()).items():
         with Display(quiet=True) as display:
-            model = train(root / name, *data, {"devices": 2, **knobs}, resume=False, display=display)
+            model = train(root / name, *data_of(root), {"devices": 2, **knobs}, resume=False, display=display)
+    return model
+
+
+def data_of(root: Path) -> tuple[str, str]:
+    return str(root / "labeled.npz"), str(root / "unlabeled.npz")
+
+
+def share(device: torch.device) -> None:
+    """Let two processes use one device, which NCCL would refuse."""
+    from unihssl.training import processes, setup
+
+    fabric = setup.Fabric
+
+    def on_one(strategy, **others):
+        strategy.parallel_devices, strategy._process_group_backend = [device, device], "gloo"
+        return fabric(strategy=strategy, **{n: v for n, v in others.items() if n not in ("accelerator", "devices")})
+
+    setup.Fabric, processes._refuse_too_many = on_one, lambda *_: None
+
+
+def train_all(root: Path) -> None:
+    from unihssl.cli import main
+    from unihssl.training.batch_norm import synchronise
+
+    model, data = train_cases(root), data_of(root)
     rank = torch.distributed.get_rank()
     on_host = torch.device("cpu")
     layers = {n: through_layer(n, lambda m: synchronise(m, on_host), slice(rank, None, 2)) for n in LAYERS}
     torch.save(layers, root / f"layers.{rank}.pt")
     if rank == 0:  # alone: nobody answers
         np.save(root / "probabilities.npy", model.predict_proba(np.load(data[1])["x"]))
-    settings = ["--set=devices=2", "--set=batch_size=7", "--set=backbone=small_cnn"]
+    settings = ["--set=devices=2", "--set=device=cpu", "--set=batch_size=7", "--set=backbone=small_cnn"]
     sys.argv[1:] = ["train", "--labeled", data[0], "--unlabeled", data[1], "--out", str(root / "refused"), *settings]
     main()
 
@@ -106,6 +130,10 @@ def disturb(rank: int, step: int, number: int, other: str, folder: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "train-all":
         train_all(Path(sys.argv[2]))
+    elif sys.argv[1] == "share":
+        torch.backends.cudnn.allow_tf32 = False
+        share(torch.device(sys.argv[3]))
+        train_cases(Path(sys.argv[2]))
     else:
         from unihssl.cli import main
 

@@ -201,7 +201,6 @@ def test_nan_keeps_the_last_good_checkpoint(image_arrays, tmp_path, monkeypatch)
         assert torch.equal(tensor, load_file(tmp_path / "run" / "model.safetensors")[name]), name
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_cuda_without_a_gpu(own_folders, tmp_path):
     folders = own_folders()
     message = "device=cuda, but no CUDA GPU is available here: use cpu or auto"

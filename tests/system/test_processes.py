@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,9 @@ from unihssl.training.recorder import Recorder
 
 WORKER = Path(__file__).with_name("process_worker.py")
 SHORT = {"backbone": "small_cnn", "batch_size": 8, "epochs": 2, "max_steps": 4, "lr": 0.05, "tensorboard": False}
-SHORT |= {"sup_lr": 0.01}  # at a higher rate rounding errors outgrow the tolerance
+SHORT |= {"device": "cpu", "sup_lr": 0.01}  # at a higher rate rounding errors outgrow the tolerance
+DEVICE = "cuda:0"
+ON_GPU = {"device": "cuda", "precision": "fp32"}
 CASES = {name: {"method": name} for name in methods.available()} | {
     "unihssl-paper": {"method": "unihssl", "preset": "paper"},
     "unihssl-pretrain": {"method": "unihssl", "pretrain_epochs": 1},
@@ -142,6 +145,28 @@ def test_without_synchronised_batch_norm_the_processes_still_agree(together, nam
     assert (first[head] - synchronised[head]).abs().max() > 1e-4  # so the tests above would notice
 
 
+@pytest.fixture(scope="module")
+def on_one_gpu(tmp_path_factory, root) -> Path:
+    """Every case trained by a pair of processes on one GPU, where gloo can stand in for NCCL."""
+    folder = tmp_path_factory.mktemp("gpu")
+    for domain in ("labeled", "unlabeled"):
+        shutil.copy(root / f"{domain}.npz", folder)
+    (folder / "cases.json").write_text(json.dumps({n: knobs_of(case) | ON_GPU for n, case in CASES.items()}))
+    finish(start(WORKER, "share", folder, DEVICE))
+    return folder
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", CASES)
+def test_two_processes_on_a_gpu_train_what_one_would(on_one_gpu, tmp_path, monkeypatch, name):
+    """DDP with tensors on a GPU, and torch's own SyncBatchNorm."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    first, second = (torch.load(on_one_gpu / f"{name}.{rank}.pt", "cpu", weights_only=True) for rank in (0, 1))
+    assert_same(second, first, 0)
+    alone = train_alone(on_one_gpu, tmp_path / "run", **knobs_of(CASES[name]) | ON_GPU)
+    assert_same(first, {n: t.cpu() for n, t in alone.items()}, 1e-3)
+
+
 @pytest.mark.parametrize("name", LAYERS)
 def test_batch_norm_sees_the_batch_of_both(together, name):
     parts = [torch.load(together / f"layers.{rank}.pt", weights_only=True)[name] for rank in (0, 1)]
@@ -165,7 +190,7 @@ def test_the_model_predicts_alone_and_when_loaded(together):
 
 
 LONG = {"method": "unihssl", "backbone": "small_cnn", "batch_size": 8, "epochs": 3, "pretrain_epochs": 2}
-LONG |= {"tensorboard": False, "checkpoint_seconds": 0, "log_every": 1}  # 8 steps and 12
+LONG |= {"device": "cpu", "tensorboard": False, "checkpoint_seconds": 0, "log_every": 1}  # 8 steps and 12
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +268,14 @@ def test_what_all_processes_refuse_is_said_once(together):
 def test_torchrun_and_a_cold_cache(root, tmp_path, image_folders):
     """The launcher says how many there are; one process decodes and the other waits for it."""
     what = {"rank": -1, "step": 0, "number": 0, "other": "", "folder": str(tmp_path)}
-    options = ["--backbone", "small_cnn", "--set=batch_size=8", "--set=epochs=1", "--set=tensorboard=false"]
+    options = [
+        "--backbone",
+        "small_cnn",
+        "--set=batch_size=8",
+        "--set=epochs=1",
+        "--set=tensorboard=false",
+        "--set=device=cpu",
+    ]
     process = start(
         *[WORKER, "train", "--labeled", image_folders[0], "--unlabeled", image_folders[1], "--out", tmp_path / "run"],
         *[*options, "--set=pretrain_epochs=1", "--json"],

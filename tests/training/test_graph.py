@@ -15,7 +15,7 @@ from unihssl.methods.base import Losses
 from unihssl.methods.supervised import Supervised
 from unihssl.training import step as step_module
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+pytestmark = pytest.mark.gpu
 
 LABELED, UNLABELED = colour_images(12, 0, seed=0), colour_images(16, 60, seed=1)
 KNOBS = {

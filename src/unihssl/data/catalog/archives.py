@@ -35,15 +35,15 @@ class Entry:
 
 
 class Member(tarfile.TarInfo):
-    """An entry of a tar. Only zeros end a tar; `tarfile` by itself takes a cut at an entry's header for its end too."""
+    """An entry of a tar. Only a block of zeros ends one; `tarfile` takes a cut at an entry's header for an end, too."""
 
     @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+    def fromtarfile(cls, tar: tarfile.TarFile) -> Self:
         try:
-            return super().frombuf(buf, encoding, errors)
+            return super().fromtarfile(tar)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            raise
         except tarfile.HeaderError as error:
-            if buf and not any(buf):
-                raise
             raise tarfile.ReadError(f"the mark of its end is missing: {error}") from None
 
 
