@@ -16,8 +16,8 @@ def blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
 
 def gray(images: Tensor) -> Tensor:
     """PIL's "L": luma in 16-bit fixed point, which float32 holds exactly."""
-    red, green, blue = images.chunk(3, dim=1)
-    return (19595 * red).add_(green, alpha=38470).add_(blue, alpha=7471).add_(32768).div_(65536).floor_()
+    shares = constant((19595 / 65536, 38470 / 65536, 7471 / 65536), images.device).view(1, 3, 1, 1)
+    return (images * shares).sum(1, keepdim=True).add_(0.5).floor_()
 
 
 def in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Tensor:
@@ -26,7 +26,8 @@ def in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Ten
         raise ValueError(f"strong views need images of shape (B, 3, H, W), got {tuple(images.shape)}")
     parts = 1 + images.numel() // (3 * CACHED_PIXELS) if images.device.type == "cpu" else 1
     samples = zip(*(each.chunk(parts) for each in (images.float().contiguous(), *draws)), strict=True)
-    out = torch.cat([view(*some) for some in samples]).to(images.dtype)
+    views = [view(*some) for some in samples]
+    out = (torch.cat(views) if parts > 1 else views[0]).to(images.dtype)
     channels_last = images.is_contiguous(memory_format=torch.channels_last)
     return out.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)
 

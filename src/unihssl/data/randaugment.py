@@ -186,17 +186,17 @@ def _equalize_table(counts: Tensor, value: Tensor) -> Tensor:
 
 def _enhance(images: Tensor, luma: Tensor, op: Tensor, argument: Tensor) -> Tensor:
     """Color is a blend with the grey image, sharpness one with the smoothed image."""
-    degenerate = torch.where(op == Op.COLOR, luma, torch.where(op == Op.SHARPNESS, _smooth(images), images))
+    degenerate = torch.where(op == Op.COLOR, luma, images)
+    inner = degenerate[:, :, 1:-1, 1:-1]  # the border stays
+    torch.where(op == Op.SHARPNESS, _smooth(images), inner, out=inner)
     return blend(degenerate, images, argument)
 
 
 def _smooth(images: Tensor) -> Tensor:
-    """PIL's SMOOTH filter: the 3x3 neighbours weigh 1, the pixel itself 5; the border stays."""
+    """PIL's SMOOTH filter of all but the border: the 3x3 neighbours weigh 1, the pixel itself 5."""
     rows = (images[:, :, :-2] + images[:, :, 1:-1]).add_(images[:, :, 2:])
     square = (rows[..., :-2] + rows[..., 1:-1]).add_(rows[..., 2:])
-    out = images.clone()
-    out[:, :, 1:-1, 1:-1] = square.add_(images[:, :, 1:-1, 1:-1], alpha=4).div_(13).round_()
-    return out
+    return square.add_(images[:, :, 1:-1, 1:-1], alpha=4).div_(13).round_()
 
 
 def _warp_grids(ops: Tensor, arguments: Tensor, height: int, width: int, policy: RandAugment) -> tuple[Tensor, Tensor]:
@@ -216,8 +216,8 @@ def _warp_grids(ops: Tensor, arguments: Tensor, height: int, width: int, policy:
     # Written out rather than F.affine_grid, whose matrix product would run in TF32 or bf16 where those are on.
     from_x = (cos * x + of(Op.TRANSLATE_X) * unit_x) + (shear_x * (y + height / 2) - sin * y)
     from_y = (cos * y + of(Op.TRANSLATE_Y) * unit_y) + (shear_y * (x + width / 2) + sin * x)
-    grids = torch.stack([from_x * (2 / width), from_y * (2 / height)], dim=-1)
-    return grids, (grids.abs().amax(-1) < 1).unsqueeze(2)
+    inside = (from_x.abs() < width / 2) & (from_y.abs() < height / 2)
+    return torch.stack([from_x * (2 / width), from_y * (2 / height)], dim=-1), inside.unsqueeze(2)
 
 
 def _warp(images: Tensor, grid: Tensor, inside: Tensor, policy: RandAugment) -> Tensor:
