@@ -40,6 +40,7 @@ CASES = {name: {"method": name} for name in methods.available()} | {
         "prototypes": "epoch",
         "unlabeled_batch": 16,
         "mixup_gate": True,
+        "lr": 0.01,  # rounding errors grow with the steps, and the faster the larger they are
     },
     "unihssl-full": {
         "method": "unihssl",
@@ -48,7 +49,7 @@ CASES = {name: {"method": name} for name in methods.available()} | {
         "batch_norm": "separate",
         "pretrain_epochs": 1,
         "max_steps": 6,  # into the second epoch
-        "lr": 0.01,  # rounding errors grow with the steps, and the faster the larger they are
+        "lr": 0.01,
     },
     "cdan-official": {"method": "cdan", "entropy": "official"},
     "cdan-tllib": {"method": "cdan", "entropy": "tllib", "randomized": 64},
