@@ -35,9 +35,12 @@ def test_a_setting_goes_to_the_methods_that_know_it():
         benchmark_runs(protocol(lambda_paa=0.5), ["P/A"], ["supervised", "unihssl"], 1)
 
 
-@pytest.mark.parametrize("name", ["seed", "method", "labeled", "unlabeled"])
-def test_what_has_an_option_is_not_set(name):
-    with pytest.raises(UserError, match=f"--set {name}: a grid goes through several; use --"):
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("seed", "--seeds"), ("method", "unihssl benchmark --methods"), ("labeled", "--pairs"), ("unlabeled", "--pairs")],
+)
+def test_what_has_an_option_is_not_set(name, option):
+    with pytest.raises(UserError, match=f"--set {name}: a grid goes through several; use {option}$"):
         benchmark_runs(protocol(**{name: "1"}), ["P/A"], ["unihssl"], 1)
 
 

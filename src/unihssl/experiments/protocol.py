@@ -95,7 +95,12 @@ class Protocol:
         names = [row.partition(":")[0] for row in rows]
         if not any(has_preset(name, preset) for name in names):
             preset_for(names[0], preset)  # which says what there is
-        options = {"seed": "--seeds", "method": "--methods", "labeled": "--pairs", "unlabeled": "--pairs"}
+        options = {
+            "seed": "--seeds",
+            "method": "unihssl benchmark --methods",
+            "labeled": "--pairs",
+            "unlabeled": "--pairs",
+        }
         for name in self.asked:
             if name in options:
                 raise UserError(f"--set {name}: a grid goes through several; use {options[name]}")
