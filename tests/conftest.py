@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from PIL import Image
 
 CLASSES = ("blue", "green", "red")
@@ -15,19 +14,28 @@ SIDE = 16
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.option.markexpr != "gpu":
-        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a test means the same on every machine
+    """Only `-m gpu` shows the tests a GPU: all others mean the same on every machine."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # two test workers share two cores
     for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "RAY_ADDRESS", "UNIHSSL_COMMIT"):
         os.environ.pop(name, None)
     for name in ("NO_PROXY", "no_proxy"):
         os.environ[name] = "127.0.0.1,localhost"  # the tests' own servers
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts with Ctrl-C ignored
+    if config.option.markexpr != "gpu":
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    elif not _gpu_is_there():
+        pytest.exit("these tests need a CUDA GPU, and torch sees none", returncode=1)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker("gpu") and not torch.cuda.is_available():
-        pytest.skip("needs a CUDA GPU: make test-gpu")
+    if item.get_closest_marker("gpu") and not _gpu_is_there():
+        pytest.skip("needs a CUDA GPU, which only -m gpu shows: make test-gpu")
+
+
+def _gpu_is_there() -> bool:
+    import torch  # not before the variables above are set
+
+    return torch.cuda.is_available()
 
 
 def colour_images(count: int, brightness: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

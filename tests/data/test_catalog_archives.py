@@ -129,16 +129,22 @@ class TestEveryKind:
 
 @pytest.mark.parametrize("left", [512, 1024])
 def test_a_tar_without_padding(tmp_path, left):
-    """Some writers end with one block of zeros, or do not fill up the record. One with no zeros may be cut."""
+    """Some writers end with one block of zeros, or do not fill up the record."""
     path = make_tar(tmp_path / "x.tar", GOOD)
     whole = path.read_bytes()
     end = -(-len(whole.rstrip(b"\0")) // 512) * 512
-    for cut, why in ((0, "empty"), (1, "truncated")):
-        path.write_bytes(whole[: end + cut])
-        with pytest.raises(UserError, match=rf"damaged or cut short.*\(the mark of its end is missing: {why} header\)"):
-            unpack(path)
     path.write_bytes(whole[: end + left])
     assert tree(unpack(path)) == sorted(GOOD)
+
+
+@pytest.mark.parametrize(("left", "why"), [(0, "empty"), (1, "truncated")])
+def test_a_tar_without_a_block_of_zeros_may_be_cut(tmp_path, left, why):
+    path = make_tar(tmp_path / "x.tar", GOOD)
+    whole = path.read_bytes()
+    end = -(-len(whole.rstrip(b"\0")) // 512) * 512
+    path.write_bytes(whole[: end + left])
+    with pytest.raises(UserError, match=rf"damaged or cut short.*\(the mark of its end is missing: {why} header\)"):
+        unpack(path)
 
 
 def test_a_damaged_header_is_no_end(tmp_path):

@@ -52,7 +52,13 @@ def watch(monkeypatch: pytest.MonkeyPatch, name: str, around: Callable[[UniHSSL,
     monkeypatch.setattr(UniHSSL, name, lambda self, *args: around(self, args[0], lambda: real(self, *args)))
 
 
-LACKING = ("cuda", "gpu", "disk", "original", "finetune")  # arrays have no place on disk; presets of other methods
+LACKING = (
+    "cuda",
+    "gpu",
+    "disk",
+    "original",
+    "finetune",
+)  # no GPU is shown; arrays are in memory; not its presets
 
 
 def options(*classes: type) -> list[tuple[str, Any]]:

@@ -84,9 +84,11 @@ def test_the_schedule_scales_every_group_from_its_own_rate(network):
         assert {g["lr"] for g in optimizer.param_groups} == {0.1 * factor, 1.0 * factor}
 
 
-def test_device_is_the_cpu_unless_there_is_a_gpu():
+@pytest.mark.parametrize("there", [False, True])
+def test_device_is_the_cpu_unless_there_is_a_gpu(monkeypatch, there):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: there)
     assert pick_device("cpu") == "cpu"
-    assert pick_device("auto") == "cpu"
+    assert pick_device("auto") == ("cuda" if there else "cpu")
     with pytest.raises(UserError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
         pick_device("tpu")
     assert make_fabric(Settings(device="cpu")).device.type == "cpu"

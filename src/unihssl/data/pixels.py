@@ -15,7 +15,7 @@ def blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
 
 
 def gray(images: Tensor) -> Tensor:
-    """PIL's "L": luma in 16-bit fixed point, which float32 holds exactly."""
+    """PIL's "L": luma in 16-bit fixed point, which float32 holds exactly where the values are whole."""
     shares = constant((19595 / 65536, 38470 / 65536, 7471 / 65536), images.device).view(1, 3, 1, 1)
     return (images * shares).sum(1, keepdim=True).add_(0.5).floor_()
 

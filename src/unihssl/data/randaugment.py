@@ -216,8 +216,9 @@ def _warp_grids(ops: Tensor, arguments: Tensor, height: int, width: int, policy:
     # Written out rather than F.affine_grid, whose matrix product would run in TF32 or bf16 where those are on.
     from_x = (cos * x + of(Op.TRANSLATE_X) * unit_x) + (shear_x * (y + height / 2) - sin * y)
     from_y = (cos * y + of(Op.TRANSLATE_Y) * unit_y) + (shear_y * (x + width / 2) + sin * x)
-    inside = (from_x.abs() < width / 2) & (from_y.abs() < height / 2)
-    return torch.stack([from_x * (2 / width), from_y * (2 / height)], dim=-1), inside.unsqueeze(2)
+    grid_x, grid_y = from_x * (2 / width), from_y * (2 / height)
+    inside = (grid_x.abs() < 1) & (grid_y.abs() < 1)
+    return torch.stack([grid_x, grid_y], dim=-1), inside.unsqueeze(2)
 
 
 def _warp(images: Tensor, grid: Tensor, inside: Tensor, policy: RandAugment) -> Tensor:

@@ -139,4 +139,4 @@ def _random_crop(images: Tensor, slack: tuple[int, int], flip: bool, draws: Draw
         mirrored = draws.uniform(count, 1) < 0.5
         columns = torch.where(mirrored, out[1] - 1 - columns, columns)
     places = (width * rows).unsqueeze(2) + (left + columns).unsqueeze(1)  # one index into all pixels is the fastest
-    return images.flatten(0, 2).index_select(0, places.flatten()).view(*places.shape, -1)
+    return images.flatten(0, 2).index_select(0, places.flatten()).view(*places.shape, images.shape[3])
