@@ -26,6 +26,10 @@ _HOME = {
 }
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import on first use: `import unihssl` and the command line's help must not wait for torch."""
     if name not in _HOME:

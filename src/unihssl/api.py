@@ -57,14 +57,15 @@ def fit(
     unlabeled one, whose labels, if any, only serve to measure. `x` holds images (N, H, W[, 3]) or feature vectors
     (N, D). Without `out` the run directory is a temporary one. `knobs` are settings by name, such as `method`,
     `backbone`, `weights`, `seed`, `epochs`, `lr`. The test results are in the returned model's `result`. Progress and
-    notes are printed if `verbose`; that the unlabeled domain was probably not learnt is a Python warning otherwise, and
-    among `result["warnings"]`.
+    notes are printed if `verbose`. Otherwise what was skipped, and that the unlabeled domain was probably not learnt,
+    are Python warnings; both are in `result`, too ("notes", "warnings").
     """
     folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
     with folder as path, Display(quiet=not verbose) as display:
         model = train(Path(path), labeled, unlabeled, knobs, resume=resume, display=display)
-    for text in () if verbose else model.result.get("warnings", ()):
-        warnings.warn(text, stacklevel=2)
+    if not verbose:
+        for text in (*model.result.get("notes", ()), *model.result.get("warnings", ())):
+            warnings.warn(text, stacklevel=2)
     return model
 
 
@@ -113,10 +114,16 @@ def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, res
         return model
 
 
-def evaluate(run: Path, labeled: Any = None, unlabeled: Any = None, device: str = "auto") -> dict[str, Any]:
-    """Score a trained model on its own held-out images, or on all labeled images of the sources given."""
-    model = load_model(run, pick_device(device))
-    samples = known_samples(run, model, settings_of(run), labeled, unlabeled)
+def evaluate(
+    run: str | Path, labeled: Any = None, unlabeled: Any = None, device: str = "auto", *, held_out: bool = False
+) -> dict[str, Any]:
+    """Score a trained model on its own held-out images, or on all labeled images of the sources given.
+
+    With `held_out` the sources are the run's own (they have moved, or were arrays): only what it held out is taken.
+    """
+    folder = Path(run)
+    model = load_model(folder, pick_device(device))
+    samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
     result = score(parts, model.rule, model.classes_.tolist())
     return result | {"notes": [note for part in samples.values() for note in part.domain.notes]}

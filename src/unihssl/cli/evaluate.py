@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import JSON, show_result
+from unihssl.cli.options import HELD_OUT, JSON, show_result
 
 
 def register(app: typer.Typer) -> None:
@@ -15,6 +15,7 @@ def evaluate(
     run: Path = typer.Argument(help="Run directory of a finished run."),
     labeled: str | None = typer.Option(None, help="Test images of the labeled domain, in class folders or a CSV."),
     unlabeled: str | None = typer.Option(None, help="Test images of the unlabeled domain, likewise."),
+    held_out: bool = HELD_OUT,
     device: str = typer.Option("auto", help="auto, cpu or cuda."),
     json: bool = JSON,
 ) -> None:
@@ -25,7 +26,7 @@ def evaluate(
     """
     from unihssl.api import evaluate as measure
 
-    result = measure(run, labeled, unlabeled, device)
+    result = measure(run, labeled, unlabeled, device, held_out=held_out)
     for note in [] if json else result["notes"]:
         typer.echo(f"note: {note}", err=True)
     show_result(result, json)

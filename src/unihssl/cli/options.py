@@ -10,6 +10,10 @@ from unihssl.errors import UserError
 
 JSON = typer.Option(False, "--json", help="Print JSON on stdout and nothing else.")
 
+HELD_OUT = typer.Option(
+    False, "--held-out", help="The sources given are the run's own: take only what it held out of them."
+)
+
 # Commands that run a grid take these three; experiments.launchers.make_launcher takes their values.
 LAUNCHER = typer.Option("local", help="Where runs go: local (processes here) or ray (a cluster; see docs/scaling.md).")
 WORKERS = typer.Option(2, min=1, help="Runs at a time, each in its own process; they share the GPUs.")
@@ -71,7 +75,8 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
     Console().print(table)
     missing = [name for name in ("labeled", "unlabeled") if name not in result]
     if missing:
-        typer.echo(f"The {missing[0]} domain was not measured: no test images of known class. See: unihssl evaluate")
+        way = f"; unihssl evaluate {result['run']} --{missing[0]} takes some" if "run" in result else ""
+        typer.echo(f"The {missing[0]} domain was not measured: no test images of known class{way}")
     if "domain_accuracy" in result:
         typer.echo(f"Domain of a test image told right: {100 * result['domain_accuracy']:.1f}%")
     if "run" in result:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import JSON
+from unihssl.cli.options import HELD_OUT, JSON
 
 RUNS = "Run directories, or a grid's folder: every finished run below it."
 PAIR = typer.Option("", help="Only runs of this pair, such as A/W.")
@@ -15,9 +15,6 @@ RUN = typer.Argument(help="Run directory of a finished run.")
 OUT = typer.Option(Path("plots"), help="Folder to write to; a figure of the same kind is replaced.")
 LABELED = typer.Option(None, help="Images of the labeled domain, in class folders, a CSV or an .npz.")
 UNLABELED = typer.Option(None, help="Images of the unlabeled domain, likewise.")
-HELD_OUT = typer.Option(
-    False, "--held-out", help="The sources given are the run's own: take only what it held out of them."
-)
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 
 

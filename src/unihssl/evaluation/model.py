@@ -1,6 +1,8 @@
 """A trained model: load it, save it, ask it."""
 
 import dataclasses
+import shlex
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,7 @@ from torch import Tensor, nn
 from unihssl import methods
 from unihssl.config import Settings, parse
 from unihssl.data.images import SUFFIXES
-from unihssl.data.readers import Label, find_images, read
+from unihssl.data.readers import Label, find_images, read, some
 from unihssl.data.sources import Domain
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
@@ -62,17 +64,20 @@ class Model:
         self.device = torch.device(device)
         self.result: dict[str, Any] = {}
 
+    def __repr__(self) -> str:
+        return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
+
     def predict(self, samples: Any) -> np.ndarray:
         """The class of each sample, as named in training."""
-        return np.asarray(self.classes_[self.predict_proba(samples).argmax(1)])
+        return np.asarray(self.classes_[self.probabilities(self._of_all(samples)).argmax(1)])
 
     def predict_proba(self, samples: Any) -> np.ndarray:
         """Class probabilities (N, C), columns in the order of `classes_`."""
-        return self.probabilities(self.predictions(samples))
+        return self.probabilities(self._of_all(samples))
 
     def predict_domain(self, samples: Any) -> np.ndarray:
         """The probability of each sample to come from the unlabeled domain (N,)."""
-        domain = self.predictions(samples).unlabeled_domain
+        domain = self._of_all(samples).unlabeled_domain
         if domain is None:
             raise UserError(f"method {self.method} does not tell the domains apart")
         return domain
@@ -87,9 +92,20 @@ class Model:
         return str(getattr(self.params, "prediction", "argmax"))
 
     def predictions(self, samples: Any) -> Predictions:
-        """All the model says; unreadable images are left out and named in the notes."""
+        """All the model says, with the samples' names; unreadable images are left out and named in the notes."""
         domain, store = fill_store(self._domain(samples), self.stored_size)
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
+
+    def _of_all(self, samples: Any) -> Predictions:
+        """For each file named: one left out would shift all that follow. What a folder lacks is a warning."""
+        found = self.predictions(samples)
+        named = samples if isinstance(samples, list | tuple) else [samples]
+        files = {str(Path(s)) for s in named if isinstance(s, str | Path) and not Path(s).is_dir()}
+        if len(files) > 1 and (lost := files - set(found.names)):
+            raise UserError(f"{some(sorted(lost))}: cannot be read; predictions() tells what can be, by name")
+        for note in found.notes:
+            warnings.warn(note, stacklevel=3)
+        return found
 
     @torch.inference_mode()
     def predict_store(self, store: Store, rows: np.ndarray | None = None, batch: int = 256) -> Predictions:
@@ -157,7 +173,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         if (folder / "result.json").exists():
             raise UserError(f"{folder}: this run has finished, but its model is not there ({DESCRIPTION}, {WEIGHTS})")
         if (folder / "config.yaml").exists():
-            raise UserError(f"{folder}: this run has not finished; go on with: unihssl train --resume --out {folder}")
+            again = f"unihssl train --resume --out {shlex.quote(str(folder))}"
+            raise UserError(f"{folder}: this run has not finished; go on with: {again}")
     description = read_json(folder / DESCRIPTION)
     try:
         if description["format"] != FORMAT:

@@ -1,5 +1,6 @@
 """What a trained model can be measured on: the images its run held out, or others whose classes are known."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,16 +47,33 @@ def known_samples(
         else:
             continue
         domain, store = fill_store(domain, model.stored_size)
+        if split.exists() and not own and not isinstance(domain.items, np.ndarray):  # rows have no names of their own
+            domain = _with_a_word_on_training(domain, read_json(split)[role]["train"])
         samples[role] = KnownSamples(domain, store, np.flatnonzero(domain.known))
     if not samples:
         raise UserError(f"{run}: no labeled test images were held out here; give some with --labeled or --unlabeled")
     return samples
 
 
+def _with_a_word_on_training(domain: Domain, trained_on: list[str]) -> Domain:
+    """By their names alone: other images may be called the same."""
+    same = len(set(domain.names) & set(trained_on))
+    if not same:
+        return domain
+    note = (
+        f"{domain.name}: {same} of {len(domain.names)} images are named like images that the run was trained on; if "
+        f"they are the same, this is no test: --held-out takes only what the run held out"
+    )
+    return replace(domain, notes=(*domain.notes, note))
+
+
 def _held_out(record: dict[str, Any], role: str, model: Model, settings: Settings, given: Any) -> Domain:
     source = record["source"] if given is None else given
     if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
-        raise UserError(f"{source}: the {role} data of this run is not there; give test images with --{role}")
+        raise UserError(
+            f"{source}: the {role} data of this run is not there; say where it is now with --{role} and --held-out, or "
+            f"give other test images with --{role}"
+        )
     domain = test_domain(source, tuple(model.classes_.tolist()), settings)
     row_of = {name: i for i, name in enumerate(domain.names)}
     gone = [name for name in record["test"] if name not in row_of]
