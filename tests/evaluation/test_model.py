@@ -79,6 +79,18 @@ def test_files_folders_and_arrays_of_the_same_images_agree(model, image_arrays, 
         np.testing.assert_allclose(model.predict_proba(same), model.predict_proba(x), atol=1e-5)
 
 
+def test_no_file_is_left_out_in_silence(model, image_arrays, tmp_path):
+    """A list has an answer for each of its files, or none at all."""
+    for i, pixels in enumerate(image_arrays[0][0][:2]):
+        Image.fromarray(pixels).save(tmp_path / f"{i}.png")
+    (tmp_path / "bad.png").write_text("no image")
+    with pytest.warns(UserWarning, match=r"skipped 1 of 3 images as unreadable .*bad.png"):
+        assert len(model.predict(tmp_path)) == 2
+    with pytest.raises(unihssl.UserError, match=r"bad.png: cannot be read; predictions\(\) tells"):
+        model.predict([tmp_path / "bad.png", tmp_path / "0.png"])
+    assert "small_cnn, 3 classes" in repr(model)
+
+
 def test_a_list_of_two_is_two_samples(model, on_vectors, image_arrays, vector_arrays):
     """Not samples and labels, as in training."""
     for asked, x in ((model, image_arrays[0][0]), (on_vectors, vector_arrays[0][0])):

@@ -196,7 +196,7 @@ def test_table_writes_by_the_suffix_and_names_what_is_wrong(tmp_path):
     assert written.exit_code == 0 and f"wrote {tmp_path / 'new' / 'folder' / 't.csv'}" in written.stderr
     assert (tmp_path / "new" / "folder" / "t.csv").read_text().startswith("dataset,")
     refused = unihssl("table", runs, "--out", tmp_path / "t.tex" / "t.csv")
-    assert "could not be written" in str(refused.exception)
+    assert "t.tex: cannot be made a folder" in str(refused.exception)
     assert "simmatch" in unihssl("table", runs).stdout
     assert len(json.loads(unihssl("table", runs, "--json").stdout)) == 11 + 16  # a benchmark and an ablation
     for name in ("a", "b"):

@@ -310,11 +310,11 @@ def test_the_runs_of_a_grid_are_drawn_each_by_itself(tmp_path):
     (grid / "table.md").write_text("")
     fake_run(grid / "unfinished", [row(1, 1.0)])
     files = plot("learning", grid, "--out", tmp_path)
-    every = ["a-b-fixmatch-0", "a-b-fixmatch-1", "b-a-fixmatch-0", "a-b-mcc-0"]
+    every = ["a-b-fixmatch-0", "a-b-fixmatch-1", "b-a-fixmatch-0", "a-b-mcc-original-0"]
     assert files == [tmp_path / f"learning-{name}.{kind}" for name in every for kind in ("png", "svg")]
     assert "fixmatch\ndigits b/a, seed 0" in texts(tuple(files[4:6]))
     names = [file.stem for file in plot("confusion", *grid.iterdir(), "--pair", "a/b", "--seed", 0, "--out", tmp_path)]
-    assert set(names) == {"confusion-a-b-fixmatch-0", "confusion-a-b-mcc-0"}
+    assert set(names) == {"confusion-a-b-fixmatch-0", "confusion-a-b-mcc-original-0"}
     one = plot("confusion", grid, "--method", "mcc:original", "--out", tmp_path)
     assert one[0].name == "confusion.png" and "mcc, digits a/b, seed 0" in texts(tuple(one))
     with pytest.raises(UserError, match=r"grid: not a run directory, nor is there a finished run with --seed 7 below"):

@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +13,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 from PIL import Image
-from warm_cli import FAST, Finished, train_args, unihssl
+from warm_cli import FAST, Finished, Started, train_args, unihssl
 
 import unihssl as package
 from unihssl.cli import app
@@ -123,6 +126,16 @@ def test_evaluate_measures_the_images_it_is_given(run, image_folders):
     result = unihssl("evaluate", run.folder, "--labeled", image_folders[0], "--json").result
     assert result["labeled"]["n"] == 60
     assert "pooled" not in result and "unlabeled" not in result
+
+
+def test_evaluate_says_which_images_trained_the_model_or_leaves_them_out(run, image_folders, tmp_path):
+    """Whether the data has moved or not."""
+    moved = [shutil.copytree(folder, tmp_path / folder.name) for folder in image_folders]
+    given = ["--labeled", moved[0], "--unlabeled", moved[1]]
+    notes = unihssl("evaluate", run.folder, *given, "--json").result["notes"]
+    assert len(notes) == 2 and "42 of 60 images are named like images that the run was trained on" in notes[0]
+    held_out = unihssl("evaluate", run.folder, *given, "--held-out", "--json").result
+    assert held_out == package.evaluate(str(run.folder)) and held_out["pooled"]["n"] == 36
 
 
 def test_tables_show_both_rules_and_both_domains(run):
@@ -291,9 +304,8 @@ def test_a_mistyped_command_is_one_line_too(args, message):
         (["predict", "{run}", "missing.png"], "missing.png: no such image or folder"),
         (["predict", "{run}", "{empty}"], "{empty}: no images found"),
         (["predict", "{run}", "{images}", "--device", "gpu"], "device must be one of auto, cpu, cuda, got 'gpu'"),
-        (["predict", "{run}", "{images}", "--out", "{empty}/no/p.csv"], "{empty}/no/p.csv: could not be written"),
-        (["predict", "{run}", "{images}", "--out", "{file}/p.csv"], "{file}/p.csv: could not be written"),
-        (["predict", "{run}", "{images}", "--out", "{empty}"], "{empty}: could not be written"),
+        (["predict", "{run}", "{images}", "--out", "{file}/p.csv"], "{file}: cannot be made a folder"),
+        (["predict", "{run}", "{images}", "--out", "{empty}"], "{empty}: is a folder; --out names a CSV file"),
         (["evaluate", "{run}", "--labeled", "{empty}"], "{empty}: no images found"),
         (["evaluate", "{run}", "--labeled", "{other}"], "classes do not match"),
     ],
@@ -343,6 +355,27 @@ def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
     for wish, said in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "use --seeds")):
         refused = unihssl("demo", "--set", wish)
         assert refused.code == 1 and said in refused.stderr
+
+
+def test_a_stopped_demo_goes_on_where_it_was(tmp_path):
+    command = ["demo", "--json", "--out", tmp_path, "--set", "max_steps=200", "--set", "checkpoint_seconds=0"]
+    stopped = Started(*command)
+    stopped.wait_for(tmp_path / "supervised-0" / "checkpoint.pt")
+    os.kill(stopped.process.pid, signal.SIGINT)
+    done = stopped.finish()
+    assert done.code == 130 and done.stderr.splitlines()[-1] == "stopped; the same command goes on from here"
+    assert [run["method"] for run in unihssl(*command).result["runs"]] == ["supervised", "unihssl"]
+
+
+def test_the_demo_refuses_a_value_before_it_trains(tmp_path):
+    refused = unihssl("demo", "--out", tmp_path / "demo", "--set", "lambda_pa=-1")
+    assert "lambda_pa must be at least 0" in refused.error and not (tmp_path / "demo").exists()
+
+
+@pytest.mark.parametrize("group", ["plot", "data"])
+def test_a_group_of_commands_by_itself_shows_its_help(group):
+    said = unihssl(group)
+    assert said.code == 2 and "Usage" in said.stdout + said.stderr and "error" not in said.stderr
 
 
 def test_a_methods_other_presets_are_told_by_what_they_change():

@@ -49,7 +49,9 @@ def main() -> None:
         sys.exit(1)
     except UsageError as error:
         command = error.ctx.command_path if getattr(error, "ctx", None) else "unihssl"
-        typer.echo(f"error: {error.format_message().rstrip('.')}. See: {command} --help", err=True)
+        if message := error.format_message().rstrip("."):  # it has none where the help was shown instead
+            end = "" if message.endswith("?") else "."
+            typer.echo(f"error: {message}{end} See: {command} --help", err=True)
         sys.exit(2)
     except (RunInterruptedError, typer.Abort, KeyboardInterrupt) as stop:
         typer.echo(str(stop) or "stopped", err=True)

@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from unihssl.cli.options import JSON, SETTINGS, split_setting
+from unihssl.errors import RunInterruptedError
 
 METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
 
@@ -19,7 +20,7 @@ def demo(
     seed: int = typer.Option(0, min=0, help="First seed."),
     seeds: int = typer.Option(1, min=1, help="Repeat with this many seeds and show the means."),
     settings: list[str] = SETTINGS,
-    out: Path | None = typer.Option(None, help="Keep the run directories here."),
+    out: Path | None = typer.Option(None, help="Keep the run directories here; called again, it goes on with them."),
     json: bool = JSON,
 ) -> None:
     """Train on real digits that ship with the package: MNIST labeled, UCI unlabeled.
@@ -31,14 +32,16 @@ def demo(
     import time
     from contextlib import nullcontext
 
-    from unihssl.api import train
+    from unihssl.api import resolve, train
     from unihssl.data import catalog
     from unihssl.data.digits import load_domain
     from unihssl.experiments.protocol import Protocol
     from unihssl.training.display import Display
 
     protocol = Protocol(catalog.get("digits"), asked=dict(map(split_setting, settings)))
-    protocol.check_asked([*METHODS][::-1])  # a misspelt name is looked for among the knobs of the first: Uni-HSSL
+    protocol.check_asked([*METHODS])
+    for method in METHODS:
+        resolve(protocol.knobs(method))  # what is out of range is said before anything is trained
     domains = [load_domain("mnist"), load_domain("uci")]
     labeled, unlabeled = domains[::-1] if reverse else domains
     runs: list[dict[str, Any]] = []
@@ -49,7 +52,11 @@ def demo(
                 begin = time.monotonic()
                 path = Path(folder) / f"{method}-{number}"
                 knobs = protocol.knobs(method) | {"seed": number}
-                model = train(path, labeled, unlabeled, knobs, resume=False, display=display)
+                try:
+                    model = train(path, labeled, unlabeled, knobs, resume=path.exists(), display=display)
+                except RunInterruptedError:
+                    again = "the same command goes on from here" if out else "nothing is kept without --out"
+                    raise RunInterruptedError(f"stopped; {again}") from None
                 runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
     _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
 

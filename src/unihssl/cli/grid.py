@@ -38,20 +38,24 @@ def run_and_report(
     Those that are written are of all runs of the data set and experiment in `out`: a call for some adds to them.
     """
     from unihssl.cli.underway import Underway, name_of
+    from unihssl.data.catalog.dataset import counted
     from unihssl.data.readers import some
     from unihssl.experiments.details import detail_rows
     from unihssl.experiments.grid import distinct, finished, run_grid
     from unihssl.experiments.report import write_report
     from unihssl.experiments.results import read_records
+    from unihssl.files import make_folder
 
     out = out or Path("runs") / protocol.dataset.name
     runs = distinct(runs)
     waiting = [run for run in runs if not finished(run, out.resolve())]
     for note in [*protocol.cautions(), *(protocol.check([run.pair for run in waiting]) if waiting else [])]:
         typer.echo(f"note: {note}", err=True)
+    make_folder(out)
     if waiting:
         before = f", {len(runs) - len(waiting)} were finished" if len(waiting) < len(runs) else ""
-        typer.echo(f"{len(waiting)} runs to train{before}; {launcher.workers} at a time, in {out}", err=True)
+        count = counted(len(waiting), "run")
+        typer.echo(f"{count} to train{before}; {launcher.workers} at a time, in {out}", err=True)
     failures: dict[str, str] = {}
     with Underway(waiting, out.resolve()) as underway, closing(run_grid(runs, protocol.loader, out, launcher)) as grid:
         for number, run in enumerate(grid, start=1):
@@ -78,6 +82,7 @@ def run_and_report(
         known = [r for r in read_records([out], preferred=folders) if (r.dataset, r.experiment) == of]
         if note := write_report(known, out, records[0].experiment):
             typer.echo(f"note: {note}", err=True)
+        typer.echo(f"Tables and figures are in {out}", err=True)
     if failures:
         named = f"{some(list(failures))}; first: {next(iter(failures.values()))}"
         raise UserError(f"{len(failures)} of {len(runs)} runs failed: {named}")

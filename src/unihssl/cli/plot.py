@@ -36,7 +36,7 @@ def learning(
     """Losses, mask rate and pseudo-label accuracy against the training step.
 
     Runs that differ in their seed alone become a mean and a band of ± one standard deviation. Run directories,
-    finished or not, become one figure; several runs below a grid's folder one each, learning-PAIR-METHOD-SEED.
+    finished or not, become one figure; several runs below a grid's folder one each, learning-PAIR-ROW-SEED.
     """
     from unihssl.experiments.plots import Wanted, chosen_runs, is_run, learning_curves
 
@@ -62,7 +62,7 @@ def confusion(
 ) -> None:
     """Confusion matrices of both domains, on the run's own held-out images or on those given.
 
-    Several runs become a figure each, confusion-PAIR-METHOD-SEED.
+    Several runs become a figure each, confusion-PAIR-ROW-SEED.
     """
     from unihssl.experiments.plots import (
         Wanted,

@@ -31,7 +31,7 @@ def table(
     from unihssl.experiments.details import detail_rows
     from unihssl.experiments.report import SUFFIXES, as_text
     from unihssl.experiments.results import read_all
-    from unihssl.files import write_error, write_text
+    from unihssl.files import make_folder, write_text
 
     if out and (out.suffix not in SUFFIXES or format not in ("", SUFFIXES[out.suffix])):
         known = ", ".join(f"{suffix} ({form})" for suffix, form in SUFFIXES.items())
@@ -45,10 +45,7 @@ def table(
         show(records)
     elif out:
         text = as_text(records, form)
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise write_error(out.parent, error) from error
+        make_folder(out.parent)
         write_text(out, text)
         typer.echo(f"wrote {out}", err=True)
     else:

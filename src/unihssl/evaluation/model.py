@@ -20,7 +20,7 @@ from unihssl.data.sources import Domain
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import UserError
-from unihssl.files import atomic, read_json, write_json
+from unihssl.files import atomic, make_folder, read_json, write_json
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, rebuild_backbone
 from unihssl.models.weights import read_tensors
@@ -124,10 +124,7 @@ class Model:
     def save(self, path: str | Path) -> None:
         """Write model.safetensors and its model.json into a folder."""
         folder = Path(path)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{folder}: cannot be made a folder ({error.strerror})") from None
+        make_folder(folder)
         state = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
         with atomic(folder / WEIGHTS) as temporary:
             save_file(state, temporary)

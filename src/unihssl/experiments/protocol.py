@@ -1,5 +1,6 @@
 """How a data set is experimented on: its pairs, backbone and knobs, where nothing else is asked for."""
 
+import difflib
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,12 @@ KNOBS: Mapping[str, Mapping[str, Any]] = {
 PAIRS = {"digits": ("mnist/uci",)}  # those that need no file
 SCHEDULE = {"digits": "recipe"}
 WITH_PRESETS = typing.get_args(typing.get_type_hints(Settings)["dataset"])
+
+
+def _likeness(name: str, method: str) -> float:
+    """Of a name to the method's knob that is most like it."""
+    known = knob_fields(Settings, methods.get(method).Params)
+    return max(difflib.SequenceMatcher(None, name, knob).ratio() for knob in known)
 
 
 def load_pair(dataset: str, root: Path, pair: str) -> tuple[Listed, Listed]:
@@ -108,7 +115,9 @@ class Protocol:
                 others = [m.name for m in methods.available().values() if name in knob_fields(m.Params)]
                 if others:
                     raise UserError(f"--set {name}: a knob of {', '.join(others)}; none of these methods has it")
-                resolve({"method": names[0], name: self.asked[name]})  # says what was meant
+                resolve(
+                    {"method": max(names, key=partial(_likeness, name)), name: self.asked[name]}
+                )  # says what was meant
 
     def cautions(self) -> list[str]:
         """What must be known before results are believed."""

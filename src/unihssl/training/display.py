@@ -13,6 +13,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 QUIET_SECONDS = 10.0  # between two lines where there is no terminal
 SHOWN = 7  # readings: the loss, its terms, and what the method puts next
@@ -27,12 +28,13 @@ class Display:
         self._live = self.console.is_terminal and not quiet
         self._bar = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[values]}"),
+            TextColumn("{task.fields[values]}", table_column=Column(ratio=1, no_wrap=True)),  # what room is left
             console=self.console,
+            expand=True,
             disable=not self._live,
         )
         self._task = self._bar.add_task("", total=None, values="", visible=False)

@@ -41,10 +41,10 @@ class RunDirectory:
             raise UserError(f"{folder}: is a file; the run needs a folder")
         entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
         others = [name for name in entries if name != LOCK and not name.endswith(".tmp")]  # a kill may leave those
+        if others and CONFIG not in others:
+            raise UserError(f"{folder}: is not empty, and what it holds is no run; choose another --out")
         if others and not resume:
             raise UserError(f"{folder}: is not empty; go on with its run (--resume) or choose another --out")
-        if others and CONFIG not in others:
-            raise UserError(f"{folder}: holds other files and no run to resume; choose another --out")
 
     def __enter__(self) -> "RunDirectory":
         if self.mine:

@@ -54,13 +54,13 @@ def chosen_runs(folders: Sequence[Path], wanted: Wanted) -> list[Path]:
 
 
 def figure_names(runs: Iterable[Path]) -> dict[Path, str]:
-    """PAIR-METHOD-SEED of each run, and the folder's name too where several would be called the same."""
+    """PAIR-ROW-SEED of each run, by its row of a table; the folder's name too where several would be called the same."""
     names = {}
     for run in runs:
         settings = read_config(run)
-        _, pair, _ = read_purpose(run, settings)
-        name = f"{pair}-{settings.get('method')}-{settings.get('seed')}"
-        names[run] = name.replace("/", "-").replace(" ", "_")
+        _, pair, roles = read_purpose(run, settings)
+        row = roles[0][1] if roles else settings.get("method")
+        names[run] = f"{pair}-{row}-{settings.get('seed')}".translate(str.maketrans("/: ", "--_"))
     counts = Counter(names.values())
     longer = {run: f"{name}-{run.parent.name}-{run.name}" for run, name in names.items()}
     return {run: name if counts[name] == 1 else longer[run] for run, name in names.items()}
