@@ -60,7 +60,6 @@ def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: boo
     from unihssl.errors import UserError
 
     dataset, wanted = _chosen(name, domains)
-    _say_if_nowhere(root, json)
     results = _checked(dataset, root, wanted, json)
     problems = [problem for result in results for problem in result.problems]
     if json:
@@ -98,7 +97,6 @@ def prepare(
     if folder is None:
         raise UserError("the cache is switched off (none): there is nowhere to keep decoded images; pass --cache DIR")
     dataset, wanted = _chosen(name, domains)
-    _say_if_nowhere(root, json)
     results = _checked(dataset, root, wanted, json)
     missing = [result for result in results if result.unusable]
     if missing:
@@ -158,11 +156,6 @@ def _chosen(name: str, domains: str) -> "tuple[Dataset, list[CatalogDomain]]":
     return dataset, [dataset.domain(d.strip()) for d in domains.split(",")] if domains else list(dataset.domains)
 
 
-def _say_if_nowhere(root: Path, quiet: bool) -> None:
-    if not root.exists() and not quiet:
-        typer.echo(f"{root}: there is no such folder or archive (--root says where to look)", err=True)
-
-
 def _decoded(dataset: "Dataset", result: "DomainCheck", side: int, cache: Path, display: "Display") -> "Prepared":
     """Decode a domain, going on where a stopped call was."""
     from unihssl.data.catalog.prepare import decoded_before, prepare
@@ -194,4 +187,7 @@ def _checked(
     from unihssl.training.display import Display
 
     with Display(quiet=quiet) as display:
-        return compare(dataset, root, domains, display.counter)
+        results = compare(dataset, root, domains, display.counter)
+    if not root.exists() and not all(result.found for result in results) and not quiet:  # some come with the package
+        typer.echo(f"{root}: there is no such folder or archive (--root says where to look)", err=True)
+    return results

@@ -54,7 +54,7 @@ def chosen_runs(folders: Sequence[Path], wanted: Wanted) -> list[Path]:
 
 
 def figure_names(runs: Iterable[Path]) -> dict[Path, str]:
-    """PAIR-ROW-SEED of each run, by its row of a table; the folder's name too where several would be called the same."""
+    """PAIR-ROW-SEED of each run, by its row of a table; the folder too where several would be called the same."""
     names = {}
     for run in runs:
         settings = read_config(run)
