@@ -27,7 +27,7 @@ from unihssl.experiments.plots import (
 )
 from unihssl.experiments.plots.confusion import count_confusions, normalise_rows, top_confusions
 from unihssl.experiments.plots.features import balanced_subsample
-from unihssl.experiments.plots.from_run import starting_encoder
+from unihssl.experiments.plots.from_run import classifier_of, starting_encoder
 from unihssl.experiments.plots.histories import Curve, curves, histories, loss_terms, stage_starts
 from unihssl.experiments.plots.learning import draw_curves
 from unihssl.experiments.plots.sensitivity import in_percent, knob_axis
@@ -361,7 +361,7 @@ def test_what_is_missing_is_said(run, image_folders, tmp_path, monkeypatch):
         learning_curves([fake_run(tmp_path / "silent", [])], tmp_path / "x")
     with pytest.raises(UserError, match=r"not a run directory"):
         plot("learning", tmp_path, "--out", tmp_path)
-    with pytest.raises(UserError, match=r"no class of any unlabeled test image is known; give some with --unlabeled"):
+    with pytest.raises(UserError, match=r"images alone were given; give the other's, too, with --unlabeled"):
         plot("features", run, "--labeled", image_folders[0], "--out", tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="could not be written"):
@@ -375,15 +375,20 @@ def test_what_is_missing_is_said(run, image_folders, tmp_path, monkeypatch):
             plot(figure, run, "--out", tmp_path)
 
 
-def test_a_run_without_known_classes_in_the_unlabeled_domain_has_one_matrix(vector_arrays, tmp_path):
+def test_without_known_classes_the_unlabeled_domain_has_no_matrix_and_is_grey_on_the_map(vector_arrays, tmp_path):
     (x, y), (u, _) = vector_arrays
     np.savez(tmp_path / "a.npz", x=x, y=y)
     np.savez(tmp_path / "b.npz", x=u)
     knobs = {"method": "supervised", "max_steps": 2, "tensorboard": False}
     unihssl.fit(tmp_path / "a.npz", tmp_path / "b.npz", tmp_path / "run", **knobs)
     assert list(run_guesses(tmp_path / "run").parts) == ["labeled"]
-    with pytest.raises(UserError, match=r"no class of any unlabeled test image is known"):
-        run_features(tmp_path / "run")
+    features = run_features(tmp_path / "run")
+    unknown = features.domain == 1
+    assert (features.label[unknown] == -1).all() and (features.label[~unknown] >= 0).all()
+    network = classifier_of(unihssl.load(tmp_path / "run"))
+    expected = network.features(torch.from_numpy(u.astype(np.float32))).detach().numpy()
+    np.testing.assert_allclose(features.after[unknown], expected, atol=1e-5)
+    assert "unlabeled domain" in texts(tuple(plot("features", tmp_path / "run", "--out", tmp_path)))
 
 
 def test_neither_the_users_backend_nor_settings_are_touched(tmp_path):

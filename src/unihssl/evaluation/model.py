@@ -93,7 +93,7 @@ class Model:
 
     def predictions(self, samples: Any) -> Predictions:
         """All the model says, with the samples' names; unreadable images are left out and named in the notes."""
-        domain, store = fill_store(self._domain(samples), self.stored_size)
+        domain, store = fill_store(self.domain_of(samples), self.stored_size)
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
 
     def _of_all(self, samples: Any) -> Predictions:
@@ -142,7 +142,8 @@ class Model:
         x = self.views.test(samples.to(self.device))
         return methods.get(self.method).output(self.network, x, self.params)
 
-    def _domain(self, samples: Any) -> Domain:
+    def domain_of(self, samples: Any) -> Domain:
+        """Samples of unknown class, as they can be given to `predict`."""
         if isinstance(samples, Domain):
             return samples
         paths = _image_paths(samples)

@@ -33,7 +33,8 @@ def feature_map(
     """Two t-SNE maps of the same samples, each of both domains together; colour is the class, marker the domain.
 
     `before` and `after` hold a row of features for each sample, `domain` 0 (labeled) or 1 (unlabeled), `label` the
-    class as an index into `class_names`. At most `most` samples are drawn, evenly from classes and domains.
+    class as an index into `class_names`, or -1 where it is not known, which is drawn in grey. At most `most` samples
+    are drawn, evenly from classes and domains.
     """
     before, after, domain, label = map(np.asarray, (before, after, domain, label))
     lengths = [len(x) for x in (before, after, domain, label)]
@@ -88,10 +89,10 @@ def embed(features: np.ndarray, seed: int) -> np.ndarray:
 def _scatter(axis: "Axes", at: np.ndarray, domain: np.ndarray, label: np.ndarray, classes: int) -> None:
     colours = class_colours(classes)
     for number, (_, marker) in DOMAINS.items():
-        for c in range(classes):
+        for c, colour in enumerate([GREY, *colours], start=-1):
             mine = (domain == number) & (label == c)
             x, y = at[mine].T
-            axis.scatter(x, y, s=9, color=colours[c], marker=marker, linewidths=0.7 if marker == "x" else 0)
+            axis.scatter(x, y, s=9, color=colour, marker=marker, linewidths=0.7 if marker == "x" else 0)
     axis.set_xticks([])
     axis.set_yticks([])
     axis.set_aspect("equal", "datalim")
