@@ -160,6 +160,13 @@ def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
     return settings, params
 
 
+def whole_knobs(knobs: dict[str, Any]) -> dict[str, Any]:
+    """Every knob of a run by its value, but for where its data is."""
+    settings, params = resolve(knobs)
+    every = dataclasses.asdict(settings) | dataclasses.asdict(params)
+    return {name: value for name, value in every.items() if name not in ("labeled", "unlabeled")}
+
+
 def _fit_model(
     fabric: Fabric,
     directory: RunDirectory,

@@ -88,6 +88,10 @@ def test_no_file_is_left_out_in_silence(model, image_arrays, tmp_path):
         assert len(model.predict(tmp_path)) == 2
     with pytest.raises(unihssl.UserError, match=r"bad.png: cannot be read; predictions\(\) tells"):
         model.predict([tmp_path / "bad.png", tmp_path / "0.png"])
+    with pytest.raises(unihssl.UserError, match=r"bad.png: cannot be read"):
+        model.predict([tmp_path / "bad.png", tmp_path])
+    with pytest.raises(unihssl.UserError, match="no samples were given"):
+        model.predict([])
     assert "small_cnn, 3 classes" in repr(model)
 
 

@@ -361,7 +361,7 @@ def test_what_is_missing_is_said(run, image_folders, tmp_path, monkeypatch):
         learning_curves([fake_run(tmp_path / "silent", [])], tmp_path / "x")
     with pytest.raises(UserError, match=r"not a run directory"):
         plot("learning", tmp_path, "--out", tmp_path)
-    with pytest.raises(UserError, match=r"images alone were given; give the other's, too, with --unlabeled"):
+    with pytest.raises(UserError, match=r"no class of any unlabeled test image is known; give some with --unlabeled"):
         plot("features", run, "--labeled", image_folders[0], "--out", tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="could not be written"):

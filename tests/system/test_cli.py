@@ -365,6 +365,9 @@ def test_a_stopped_demo_goes_on_where_it_was(tmp_path):
     done = stopped.finish()
     assert done.code == 130 and done.stderr.splitlines()[-1] == "stopped; the same command goes on from here"
     assert [run["method"] for run in unihssl(*command).result["runs"]] == ["supervised", "unihssl"]
+    refused = unihssl("demo", "--json", "--out", tmp_path)  # else the runs of 200 steps would pass for whole ones
+    assert "a resumed run keeps its settings, but max_steps was 200, now 0" in refused.error
+    assert unihssl(*command, "--reverse").code == 0 and (tmp_path / "reverse-unihssl-0" / "result.json").exists()
 
 
 def test_the_demo_refuses_a_value_before_it_trains(tmp_path):

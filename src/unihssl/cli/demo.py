@@ -32,16 +32,19 @@ def demo(
     import time
     from contextlib import nullcontext
 
-    from unihssl.api import resolve, train
+    from unihssl.api import train, whole_knobs
     from unihssl.data import catalog
     from unihssl.data.digits import load_domain
     from unihssl.experiments.protocol import Protocol
+    from unihssl.files import make_folder
     from unihssl.training.display import Display
 
     protocol = Protocol(catalog.get("digits"), asked=dict(map(split_setting, settings)))
     protocol.check_asked([*METHODS])
-    for method in METHODS:
-        resolve(protocol.knobs(method))  # what is out of range is said before anything is trained
+    # In full: what is out of range is said before anything is trained, and a run that is gone on with is of the same.
+    knobs = {method: whole_knobs(protocol.knobs(method)) for method in METHODS}
+    if out:
+        make_folder(out)
     domains = [load_domain("mnist"), load_domain("uci")]
     labeled, unlabeled = domains[::-1] if reverse else domains
     runs: list[dict[str, Any]] = []
@@ -50,10 +53,10 @@ def demo(
             for method in METHODS:
                 display.note(f"{METHODS[method]}, seed {number}")
                 begin = time.monotonic()
-                path = Path(folder) / f"{method}-{number}"
-                knobs = protocol.knobs(method) | {"seed": number}
+                path = Path(folder) / f"{'reverse-' if reverse else ''}{method}-{number}"
+                mine = knobs[method] | {"seed": number}
                 try:
-                    model = train(path, labeled, unlabeled, knobs, resume=path.exists(), display=display)
+                    model = train(path, labeled, unlabeled, mine, resume=path.exists(), display=display)
                 except RunInterruptedError:
                     again = "the same command goes on from here" if out else "nothing is kept without --out"
                     raise RunInterruptedError(f"stopped; {again}") from None

@@ -82,7 +82,7 @@ def run_and_report(
         known = [r for r in read_records([out], preferred=folders) if (r.dataset, r.experiment) == of]
         if note := write_report(known, out, records[0].experiment):
             typer.echo(f"note: {note}", err=True)
-        typer.echo(f"Tables and figures are in {out}", err=True)
+        typer.echo(f"The tables are in {out}", err=True)
     if failures:
         named = f"{some(list(failures))}; first: {next(iter(failures.values()))}"
         raise UserError(f"{len(failures)} of {len(runs)} runs failed: {named}")

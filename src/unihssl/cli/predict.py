@@ -37,8 +37,8 @@ def predict(
         raise UserError(f"{target} exists already: pass --out to name another file or to replace it")
     if target.is_dir():
         raise UserError(f"{target}: is a folder; --out names a CSV file")
-    make_folder(target.parent)
     model = load_model(run, pick_device(device))
+    make_folder(target.parent)
     samples = images[0] if len(images) == 1 else images
     predictions = model.predictions(samples)
     write_predictions(target, model, predictions)

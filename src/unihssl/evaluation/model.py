@@ -93,15 +93,15 @@ class Model:
 
     def predictions(self, samples: Any) -> Predictions:
         """All the model says, with the samples' names; unreadable images are left out and named in the notes."""
-        domain, store = fill_store(self.domain_of(samples), self.stored_size)
+        domain, store = fill_store(self._domain(samples), self.stored_size)
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
 
     def _of_all(self, samples: Any) -> Predictions:
         """For each file named: one left out would shift all that follow. What a folder lacks is a warning."""
         found = self.predictions(samples)
-        named = samples if isinstance(samples, list | tuple) else [samples]
+        named = samples if isinstance(samples, list | tuple) else []
         files = {str(Path(s)) for s in named if isinstance(s, str | Path) and not Path(s).is_dir()}
-        if len(files) > 1 and (lost := files - set(found.names)):
+        if lost := files - set(found.names):
             raise UserError(f"{some(sorted(lost))}: cannot be read; predictions() tells what can be, by name")
         for note in found.notes:
             warnings.warn(note, stacklevel=3)
@@ -142,8 +142,7 @@ class Model:
         x = self.views.test(samples.to(self.device))
         return methods.get(self.method).output(self.network, x, self.params)
 
-    def domain_of(self, samples: Any) -> Domain:
-        """Samples of unknown class, as they can be given to `predict`."""
+    def _domain(self, samples: Any) -> Domain:
         if isinstance(samples, Domain):
             return samples
         paths = _image_paths(samples)
@@ -202,6 +201,8 @@ def _image_paths(samples: Any) -> list[Path] | None:
         samples = [samples]
     if not isinstance(samples, list | tuple) or not all(isinstance(s, str | Path) for s in samples):
         return None
+    if not len(samples):
+        raise UserError("no samples were given")
     paths: list[Path] = []
     for given in map(Path, samples):
         if given.is_dir():

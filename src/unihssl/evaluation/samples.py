@@ -8,7 +8,7 @@ import numpy as np
 
 from unihssl.config import Settings
 from unihssl.data.readers import is_reference, some
-from unihssl.data.sources import Domain, test_domain
+from unihssl.data.sources import Domain, test_domain, unlabeled_domain
 from unihssl.data.store import Store, fill_store
 from unihssl.errors import UserError
 from unihssl.evaluation.model import Model
@@ -42,6 +42,10 @@ def known_samples(
     for role, source in (("labeled", labeled), ("unlabeled", unlabeled)):
         if own and records[role]["test"]:
             domain = _held_out(records[role], role, model, settings, source)
+        elif own and source is not None:
+            raise UserError(
+                f"{run}: nothing was held out of the {role} domain, so --held-out has nothing to take of it"
+            )
         elif source is not None and not own:
             domain = test_domain(source, tuple(model.classes_.tolist()), settings)
         else:
@@ -53,6 +57,26 @@ def known_samples(
     if not samples:
         raise UserError(f"{run}: no labeled test images were held out here; give some with --labeled or --unlabeled")
     return samples
+
+
+def unknown_samples(run: Path, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
+    """Some of an unlabeled domain's samples, of which the run held nothing out: to look at, not to measure."""
+    source = _source(read_json(run / "split.json")["unlabeled"], "unlabeled", given)
+    domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
+    rows = np.linspace(0, len(domain.names) - 1, min(len(domain.names), most)).astype(np.int64)
+    domain, store = fill_store(domain.keep(rows), model.stored_size)
+    return KnownSamples(domain, store, np.arange(len(domain.names)))
+
+
+def _source(record: dict[str, Any], role: str, given: Any) -> Any:
+    """Where a run's own data is now."""
+    source = record["source"] if given is None else given
+    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
+        raise UserError(
+            f"{source}: the {role} data of this run is not there; say where it is now with --{role} and --held-out, or "
+            f"give other test images with --{role}"
+        )
+    return source
 
 
 def _with_a_word_on_training(domain: Domain, trained_on: list[str]) -> Domain:
@@ -68,12 +92,7 @@ def _with_a_word_on_training(domain: Domain, trained_on: list[str]) -> Domain:
 
 
 def _held_out(record: dict[str, Any], role: str, model: Model, settings: Settings, given: Any) -> Domain:
-    source = record["source"] if given is None else given
-    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
-        raise UserError(
-            f"{source}: the {role} data of this run is not there; say where it is now with --{role} and --held-out, or "
-            f"give other test images with --{role}"
-        )
+    source = _source(record, role, given)
     domain = test_domain(source, tuple(model.classes_.tolist()), settings)
     row_of = {name: i for i, name in enumerate(domain.names)}
     gone = [name for name in record["test"] if name not in row_of]

@@ -40,7 +40,7 @@ class RunDirectory:
         if folder.exists() and not folder.is_dir():
             raise UserError(f"{folder}: is a file; the run needs a folder")
         entries = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        others = [name for name in entries if name != LOCK and not name.endswith(".tmp")]  # a kill may leave those
+        others = [name for name in entries if not name.startswith(".")]  # a kill may leave a lock, or half a file
         if others and CONFIG not in others:
             raise UserError(f"{folder}: is not empty, and what it holds is no run; choose another --out")
         if others and not resume:

@@ -9,11 +9,11 @@ from torch import nn
 
 from unihssl.api import resolve, settings_of, stored_knobs
 from unihssl.data.draws import seed_for
-from unihssl.data.store import Store, fill_store
+from unihssl.data.store import Store
 from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.evaluation.model import Model, load_model
-from unihssl.evaluation.samples import KnownSamples, known_samples
+from unihssl.evaluation.samples import known_samples, unknown_samples
 from unihssl.experiments.plots.features import MOST_POINTS
 from unihssl.files import read_json
 from unihssl.models.backbones import EncoderFactory
@@ -88,28 +88,21 @@ def run_features(
     Of an unlabeled domain without a class that is known, samples as they are, with -1 for their label.
     """
     model, folder = load_model(run, pick_device(device)), Path(run)
-    samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
-    if "labeled" not in samples or not len(samples["labeled"].rows):
-        raise UserError(f"{run}: no class of any labeled test image is known; give some with --labeled")
-    if "unlabeled" not in samples or not len(samples["unlabeled"].rows):
-        samples["unlabeled"] = _of_unknown_class(folder, model, unlabeled)
+    settings = settings_of(folder)
+    own = held_out or (labeled is None and unlabeled is None)
+    unknown = own and not read_json(folder / "split.json")["unlabeled"]["test"]
+    samples = known_samples(folder, model, settings, labeled, None if unknown else unlabeled, held_out=held_out)
+    if unknown:
+        samples["unlabeled"] = unknown_samples(folder, model, settings, unlabeled, MOST_POINTS)
+    for role in ("labeled", "unlabeled"):
+        if role not in samples or not len(samples[role].rows):
+            raise UserError(f"{run}: no class of any {role} test image is known; give some with --{role}")
     parts = [samples["labeled"], samples["unlabeled"]]
     networks = starting_encoder(folder, model), classifier_of(model)
     before, after = (np.concatenate([_features(n, model, p.store, p.rows) for p in parts]) for n in networks)
     domain = np.repeat([0, 1], [len(part.rows) for part in parts])
     label = np.concatenate([part.labels for part in parts])
     return Features(before, after, domain, label, [str(c) for c in model.classes_], model.method)
-
-
-def _of_unknown_class(run: Path, model: Model, given: Any) -> KnownSamples:
-    """As many of the unlabeled domain's samples as a map has room for; the run's own, if none are given."""
-    record = read_json(run / "split.json")["unlabeled"]
-    if given is None and record["test"]:
-        raise UserError(f"{run}: the labeled domain's images alone were given; give the other's, too, with --unlabeled")
-    domain = model.domain_of(record["source"] if given is None else given)
-    some = np.linspace(0, len(domain.names) - 1, min(len(domain.names), MOST_POINTS)).astype(np.int64)
-    domain, store = fill_store(domain.keep(some), model.stored_size)
-    return KnownSamples(domain, store, np.arange(len(domain.names)))
 
 
 def classifier_of(model: Model) -> Classifier:
