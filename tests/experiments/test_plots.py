@@ -382,6 +382,8 @@ def test_without_known_classes_the_unlabeled_domain_has_no_matrix_and_is_grey_on
     knobs = {"method": "supervised", "max_steps": 2, "tensorboard": False}
     unihssl.fit(tmp_path / "a.npz", tmp_path / "b.npz", tmp_path / "run", **knobs)
     assert list(run_guesses(tmp_path / "run").parts) == ["labeled"]
+    with pytest.raises(UserError, match="nothing was held out of the unlabeled domain"):
+        unihssl.evaluate(tmp_path / "run", unlabeled=tmp_path / "b.npz", held_out=True)
     features = run_features(tmp_path / "run")
     unknown = features.domain == 1
     assert (features.label[unknown] == -1).all() and (features.label[~unknown] >= 0).all()

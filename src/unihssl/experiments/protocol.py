@@ -102,12 +102,8 @@ class Protocol:
         names = [row.partition(":")[0] for row in rows]
         if not any(has_preset(name, preset) for name in names):
             preset_for(names[0], preset)  # which says what there is
-        options = {
-            "seed": "--seeds",
-            "method": "unihssl benchmark --methods",
-            "labeled": "--pairs",
-            "unlabeled": "--pairs",
-        }
+        options = dict.fromkeys(("labeled", "unlabeled"), "--pairs")
+        options |= {"seed": "--seeds", "method": "unihssl benchmark --methods"}
         for name in self.asked:
             if name in options:
                 raise UserError(f"--set {name}: a grid goes through several; use {options[name]}")
@@ -115,9 +111,8 @@ class Protocol:
                 others = [m.name for m in methods.available().values() if name in knob_fields(m.Params)]
                 if others:
                     raise UserError(f"--set {name}: a knob of {', '.join(others)}; none of these methods has it")
-                resolve(
-                    {"method": max(names, key=partial(_likeness, name)), name: self.asked[name]}
-                )  # says what was meant
+                nearest = max(names, key=partial(_likeness, name))
+                resolve({"method": nearest, name: self.asked[name]})  # says what was meant
 
     def cautions(self) -> list[str]:
         """What must be known before results are believed."""
