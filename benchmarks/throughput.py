@@ -159,6 +159,9 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         row["bare eager ms"] = (before + milliseconds(bare)) / 2
         row |= {"loop eager ms": eager, "eager share": row["bare eager ms"] / eager}
     if on_gpu:
+        network, samples = loop_speed(name, arguments, graph="network")
+        row["bare eager ms"] = (before + milliseconds(bare)) / 2
+        row |= {"loop network ms": network, "network share": row["bare eager ms"] / network}
         bare_graph = milliseconds(captured(bare))
         row["views ms"] = milliseconds(captured(bench.views_only, bench.data.draws.generator))
         del bench, bare

@@ -106,8 +106,10 @@ class Settings:
     nodes: int = knob(1, "Number of machines; under torchrun or SLURM they say it.", low=1)
     sync_batch_norm: bool = knob(True, "With several processes: BatchNorm's statistics are of the whole batch.")
     precision: Literal["auto", "bf16", "fp32"] = knob("auto", "`auto` is bf16 autocast on a GPU, else fp32.")
-    graph: Literal["auto", "off"] = knob(
-        "auto", "Replay training steps as CUDA graphs where that is possible (one GPU, a method that never waits)."
+    graph: Literal["auto", "network", "off"] = knob(
+        "auto",
+        "Replay training steps as CUDA graphs; whole on one GPU, if the method never waits for it; else, "
+        "or with `network`, the passes through the network, unless their BatchNorm is synchronised.",
     )
     log_every: int = knob(50, "Steps between two lines of the log.", low=1)
     checkpoint_seconds: float = knob(

@@ -61,10 +61,23 @@ def train_cases(root: Path):
         torch.save(self.method.state_dict(), root / f"{self.folder.name}.{self.fabric.global_rank}.pt")
 
     loop.Trainer.fit = fit
+    capture = torch.cuda.make_graphed_callables
     for name, knobs in json.loads((root / "cases.json").read_text()).items():
+        torch.cuda.make_graphed_callables = noted(capture, root / "captured", name)
         with Display(quiet=True) as display:
             model = train(root / name, *data_of(root), {"devices": 2, **knobs}, resume=False, display=display)
     return model
+
+
+def noted(function, file: Path, name: str):
+    """The function, leaving a trace of every call."""
+
+    def call(*arguments, **named):
+        with file.open("a") as log:
+            log.write(f"{name}\n")
+        return function(*arguments, **named)
+
+    return call
 
 
 def data_of(root: Path) -> tuple[str, str]:

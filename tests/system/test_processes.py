@@ -146,13 +146,19 @@ def test_without_synchronised_batch_norm_the_processes_still_agree(together, nam
     assert (first[head] - synchronised[head]).abs().max() > 1e-4  # so the tests above would notice
 
 
+LONGER = {"max_steps": 8, "lr": 0.01} | ON_GPU  # steps enough to replay some
+REPLAYED = {name: case | LONGER for name, case in APART.items()}
+PLAIN = {f"{name}-plain": case | {"graph": "off"} for name, case in REPLAYED.items()}
+
+
 @pytest.fixture(scope="module")
 def on_one_gpu(tmp_path_factory, root) -> Path:
     """Every case trained by a pair of processes on one GPU, where gloo can stand in for NCCL."""
     folder = tmp_path_factory.mktemp("gpu")
     for domain in ("labeled", "unlabeled"):
         shutil.copy(root / f"{domain}.npz", folder)
-    (folder / "cases.json").write_text(json.dumps({n: knobs_of(case) | ON_GPU for n, case in CASES.items()}))
+    cases = {n: knobs_of(case | ON_GPU) for n, case in (CASES | REPLAYED | PLAIN).items()}
+    (folder / "cases.json").write_text(json.dumps(cases))
     finish(start(WORKER, "share", folder, DEVICE))
     return folder
 
@@ -167,6 +173,18 @@ def test_two_processes_on_a_gpu_train_what_one_would(on_one_gpu, tmp_path, monke
     alone = train_alone(on_one_gpu, tmp_path / "run", **knobs_of(CASES[name]) | ON_GPU)
     # A GPU adds up in another order each time; without a synchronised BatchNorm it would be off by 1e-2.
     assert_same(first, {n: t.cpu() for n, t in alone.items()}, 1e-3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", REPLAYED)
+def test_two_processes_replay_passes_through_the_network(on_one_gpu, name):
+    """Which they do where BatchNorm is not synchronised, under DDP; the weights are those of plain passes."""
+    first, second = (torch.load(on_one_gpu / f"{name}.{rank}.pt", "cpu", weights_only=True) for rank in (0, 1))
+    assert_same(second, first, 0)
+    plain = torch.load(on_one_gpu / f"{name}-plain.0.pt", "cpu", weights_only=True)
+    assert_same(first, plain, 1e-3)
+    captured = (on_one_gpu / "captured").read_text().split()
+    assert captured.count(name) >= 2 and f"{name}-plain" not in captured and name.removesuffix("-apart") not in captured
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -1,6 +1,7 @@
 """On a GPU: steps replayed as CUDA graphs are the steps themselves, and nothing in them waits for the host."""
 
 import json
+import warnings
 from dataclasses import dataclass
 
 import pytest
@@ -49,9 +50,19 @@ def replays(monkeypatch):
     return captured
 
 
-@pytest.mark.parametrize(
-    ("method", "knobs"), [*((m, {}) for m in methods.available()), ("unihssl", {"preset": "paper"})]
-)
+@pytest.fixture
+def captures(monkeypatch):
+    """How often a pass through a part of a network was captured."""
+    captured = []
+    real = torch.cuda.make_graphed_callables
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda *a, **n: captured.append(1) or real(*a, **n))
+    return captured
+
+
+CASES = [*((m, {}) for m in methods.available()), ("unihssl", {"preset": "paper"})]
+
+
+@pytest.mark.parametrize(("method", "knobs"), CASES)
 def test_replayed_steps_are_the_steps_themselves(method, knobs, tmp_path, replays, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     plain, rows = train(method, tmp_path / "plain", graph="off", **knobs)
@@ -63,6 +74,32 @@ def test_replayed_steps_are_the_steps_themselves(method, knobs, tmp_path, replay
     assert len(rows) == len(replayed_rows)
     for one, other in zip(rows, replayed_rows, strict=True):
         assert one == pytest.approx(other, rel=1e-3, abs=1e-3)
+
+
+APART = [("unihssl", {"batch_norm": "separate"}), ("unihssl", {"prototypes": "full"}), ("unihssl", {"home": "host"})]
+
+
+@pytest.mark.parametrize(("method", "knobs"), [*CASES, *APART])
+def test_replayed_passes_are_the_passes_themselves(method, knobs, tmp_path, replays, captures, monkeypatch):
+    """The network's alone: BatchNorm's statistics among its state, and everything around them as it is."""
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    plain, rows = train(method, tmp_path / "plain", graph="off", **knobs)
+    assert not captures
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "The AccumulateGrad node's stream")
+        replayed, replayed_rows = train(method, tmp_path / "replayed", graph="network", **knobs)
+    assert captures and not replays
+    for name, value in plain.items():
+        torch.testing.assert_close(replayed[name], value, rtol=1e-3, atol=1e-4, msg=name)
+    for one, other in zip(rows, replayed_rows, strict=True):
+        assert one == pytest.approx(other, rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("backbone", ["resnet18", "vit_tiny_patch16_224", "convnext_atto"])
+def test_backbones_replay_their_parts(backbone, tmp_path, captures):
+    knobs = {"backbone": backbone, "weights": "none", "max_steps": 8, "precision": "auto"}
+    losses = [train("unihssl", tmp_path / graph, graph=graph, **knobs)[1][-1]["loss"] for graph in ("network", "off")]
+    assert captures and losses[0] == pytest.approx(losses[1], rel=0.05)
 
 
 OPTIONS = [
@@ -90,9 +127,10 @@ def test_strong_views_can_be_captured(view, tmp_path, replays):
     assert len(replays) == 1
 
 
-def test_prototypes_over_all_data_run_as_they_are(tmp_path, replays):
+def test_prototypes_over_all_data_replay_the_network_alone(tmp_path, replays, captures):
     train("unihssl", tmp_path / "run", prototypes="full")
     assert len(replays) == 1  # pre-training
+    assert captures
 
 
 @pytest.mark.parametrize("home", ["gpu", "host"])
@@ -122,7 +160,7 @@ class WaitingParams:
     pass
 
 
-def test_a_method_that_waits_for_the_gpu_runs_as_it_is(tmp_path, replays, monkeypatch):
+def test_a_method_that_waits_for_the_gpu_replays_the_network_alone(tmp_path, replays, captures, monkeypatch):
     class Waiting(Supervised):
         name = "waiting"
         Params = WaitingParams
@@ -135,7 +173,7 @@ def test_a_method_that_waits_for_the_gpu_runs_as_it_is(tmp_path, replays, monkey
     monkeypatch.setattr(methods, "available", lambda: {"waiting": Waiting, "supervised": Supervised})
     monkeypatch.setattr(methods, "get", lambda name: {"waiting": Waiting, "supervised": Supervised}[name])
     train("waiting", tmp_path / "run")
-    assert not replays
+    assert not replays and captures
 
 
 @pytest.mark.parametrize("method", methods.available())
@@ -157,5 +195,6 @@ def test_no_step_waits_for_the_gpu(method, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Trainer, "_step", watched)
     train(method, tmp_path / "plain", graph="off")
+    train(method, tmp_path / "network", graph="network")
     train(method, tmp_path / "replayed")
     assert sum(map(bool, seen)) > 10

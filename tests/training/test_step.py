@@ -6,17 +6,21 @@ import pytest
 import torch
 
 from unihssl.training import step as module
-from unihssl.training.step import WARM_UP, Step
+from unihssl.training.step import WARM_UP, Capture, Step
 
 
 class CountingStep(Step):
     """Neither data nor GPU: every way to take a step is noted."""
 
-    def __init__(self, capture: bool, failure: str = "", says: tuple[str, ...] = ()) -> None:
+    def __init__(self, capture: Capture, failure: str = "", says: tuple[str, ...] = ()) -> None:
         self.optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
         self.note, self.notes, self.taken = lambda text: self.notes.append(text), [], []
-        self._capture, self._to_warm_up, self._graph = capture, WARM_UP, None
+        self._capture, self._to_warm_up, self._graph, self._encoders = capture, WARM_UP, None, None
+        self.data, self.method = self, torch.nn.Module()
         self.failure, self.says = failure, says
+
+    def settle(self) -> None:
+        self.taken.append("settled")
 
     def _run(self) -> None:
         self.taken.append("run")
@@ -45,30 +49,36 @@ def take(step: CountingStep, steps: int = 6) -> list[str]:
 
 
 def test_some_steps_run_as_they_are_and_one_graph_is_replayed():
-    step = CountingStep(capture=True)
+    step = CountingStep("step")
     assert take(step) == ["run"] * WARM_UP + ["captured"] + ["replayed"] * 3 and not step.notes
 
 
 def test_without_capture_every_step_runs():
-    assert take(CountingStep(capture=False)) == ["run"] * 6
+    assert take(CountingStep("nothing")) == ["run"] * 6
+
+
+def test_passes_are_captured_once_with_nothing_else_under_way():
+    step = CountingStep("network")
+    assert take(step) == ["run"] * WARM_UP + ["settled"] + ["run"] * 3 and step._encoders
 
 
 def test_a_step_that_waits_is_not_captured_and_the_user_is_told_once():
-    step = CountingStep(capture=True, says=("called a synchronizing CUDA operation (somewhere)",) * 2)
+    step = CountingStep("step", says=("called a synchronizing CUDA operation (somewhere)",) * 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert take(step) == ["run"] * 6
-    assert step.notes == ["steps are not replayed as a CUDA graph, which is slower: its step waits for the GPU"]
+        assert take(step) == ["run"] * WARM_UP + ["settled"] + ["run"] * 3
+    because = "its step waits for the GPU, so that only passes through the network are"
+    assert step.notes == [f"steps are not replayed as a CUDA graph, which is slower: {because}"]
 
 
 def test_other_warnings_of_the_watched_step_are_not_swallowed():
-    step = CountingStep(capture=True, says=("Synchronization debug mode is a prototype", "mind the gap"))
+    step = CountingStep("step", says=("Synchronization debug mode is a prototype", "mind the gap"))
     with pytest.warns(UserWarning, match="mind the gap"):
         take(step, WARM_UP)
     assert not step.notes
 
 
 def test_a_failed_capture_costs_speed_not_the_run():
-    step = CountingStep(capture=True, failure="CUDA out of memory. Tried\nto allocate")
+    step = CountingStep("step", failure="CUDA out of memory. Tried\nto allocate")
     assert take(step) == ["run"] * 6
     assert step.notes == ["steps are not replayed as a CUDA graph, which is slower: CUDA out of memory. Tried"]

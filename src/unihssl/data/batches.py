@@ -89,6 +89,11 @@ class TrainingDomain:
         if self._fed[0] == stage:
             self._fetch()
 
+    def settle(self) -> None:
+        """Wait until nothing is on its way to the device."""
+        if self._feed:
+            self._feed.settle()
+
     def samples(self, draws: Draws) -> Samples:
         """The batch of the step that was loaded."""
         if self._feed and self._fed != self._step:
@@ -183,6 +188,11 @@ class PairedData:
         self.progress.fill_(progress)
         self.labeled.load(stage, step)
         self.unlabeled.load(stage, step)
+
+    def settle(self) -> None:
+        """Wait until no thread sends anything to the device."""
+        self.labeled.settle()
+        self.unlabeled.settle()
 
     def batch(self) -> PairedBatch:
         """The batch of the step that was loaded."""

@@ -38,9 +38,13 @@ class Feed:
         self._taken.record(current)
         self._send(next_key, next_rows)
 
-    def _send(self, key: Hashable, rows: Tensor) -> None:
+    def settle(self) -> None:
+        """Wait until the thread has nothing to do."""
         if self._next is not None:
             self._next[1].result()
+
+    def _send(self, key: Hashable, rows: Tensor) -> None:
+        self.settle()
         self._next = key, self._thread.submit(self._gather, rows)
 
     def _gather(self, rows: Tensor) -> None:

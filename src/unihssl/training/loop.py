@@ -21,7 +21,7 @@ from unihssl.training.display import Display
 from unihssl.training.distributed import FabricPeers, all_agree, anyone, share_memory
 from unihssl.training.recorder import Recorder, all_finite
 from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
-from unihssl.training.step import Step
+from unihssl.training.step import Capture, Step
 
 
 class Trainer:
@@ -111,6 +111,7 @@ class Trainer:
                 self.fabric.barrier()  # nobody leaves before the first process has saved
                 again = f"unihssl train --resume --out {shlex.quote(str(self.folder))}"
                 raise RunInterruptedError(f"stopped at {stage.name} step {done} of {total}; saved. Go on with: {again}")
+        self.step.close()
 
     def _step(self, index: int, step: int) -> None:
         stage, total, per_epoch = self.stages[index], self.totals[index], self.epoch_steps[index]
@@ -127,10 +128,12 @@ class Trainer:
         self.step()
         self.recorder.add(self.step.images, step + 1)
 
-    def _capture(self, stage: Stage) -> bool:
-        """Whether this stage's steps can be one CUDA graph. Among several processes DDP's hooks stand in the way."""
-        wanted = self.settings.graph == "auto" and self.fabric.device.type == "cuda"
-        return wanted and self.fabric.world_size == 1 and stage.capturable
+    def _capture(self, stage: Stage) -> Capture:
+        """What of this stage's steps can be a CUDA graph. Among several processes DDP's hooks stand in the way."""
+        if self.settings.graph == "off" or self.fabric.device.type != "cuda":
+            return "nothing"
+        whole = self.settings.graph == "auto" and self.fabric.world_size == 1 and stage.capturable
+        return "step" if whole else "network"
 
     def _asked_to_stop(self, in_step: bool) -> bool:
         """Alone, look after every step; among several processes, only where all of them look together."""

@@ -1,4 +1,4 @@
-"""One training step on the device: run as it is, or captured once as a CUDA graph and replayed.
+"""One training step on the device: run as it is, or captured once as CUDA graphs and replayed.
 
 A ResNet-50 step is a thousand kernel launches, which take the host longer than the kernels take the GPU; a graph is
 one launch. What changes between steps lies in fixed places that `PairedData.load` writes before each step.
@@ -6,6 +6,7 @@ one launch. What changes between steps lies in fixed places that `PairedData.loa
 
 import warnings
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import nn
@@ -14,7 +15,10 @@ from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.methods.base import Losses, Method
 from unihssl.training.distributed import AverageStatistics
 from unihssl.training.log import Meter
+from unihssl.training.replay import ReplayedEncoders
 from unihssl.training.setup import Fabric
+
+Capture = Literal["step", "network", "nothing"]
 
 WARM_UP = 3  # steps run as they are, so that memory and library handles are there before capture
 
@@ -30,7 +34,7 @@ class Step:
         optimizer: torch.optim.Optimizer,
         data: PairedData,
         step: Callable[[PairedBatch], Losses],
-        capture: bool,
+        capture: Capture,
         note: Callable[[str], None],
     ) -> None:
         """`note` tells the user, once, where capture was wanted and cannot be had."""
@@ -42,19 +46,29 @@ class Step:
         self.note = note
         self._capture, self._to_warm_up = capture, WARM_UP
         self._graph: torch.cuda.CUDAGraph | None = None
+        self._encoders: ReplayedEncoders | None = None
 
     def __call__(self) -> None:
-        if self._graph is None and self._capture and not self._to_warm_up:
-            self._try_to_capture()
-        if self._graph:
-            self._graph.replay()
-        elif self._capture:
+        if self._to_warm_up:
             self._to_warm_up -= 1
-            self._run_watched() if self._to_warm_up == 0 else self._run()
-        else:
-            self._run()
+            last = self._to_warm_up == 0
+            self._run_watched() if last and self._capture == "step" else self._run()
+            return
+        if self._capture == "step" and not self._graph:
+            self._try_to_capture()
+        if self._capture == "network" and not self._encoders:
+            self.data.settle()  # while a graph is captured no thread may call CUDA
+            self._encoders = ReplayedEncoders(self.method, self.note)
+        self._graph.replay() if self._graph else self._run()
+
+    def close(self) -> None:
+        """No more steps: the network is what it was before."""
+        if self._encoders:
+            self._encoders.release()
 
     def _run(self) -> None:
+        if self._encoders:
+            self._encoders.begin_step()
         batch = self.data.batch()
         loss, readings = self.module(self.step, batch)
         self.fabric.backward(loss)
@@ -66,7 +80,7 @@ class Step:
         self.images = batch.images
 
     def _run_watched(self) -> None:
-        """Do without a graph, which cannot hold it, if anything in the step makes the host wait for the GPU."""
+        """No graph can hold what makes the host wait for the GPU: do with graphs of the network if anything does."""
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
@@ -76,7 +90,7 @@ class Step:
                 torch.cuda.set_sync_debug_mode("default")
         for warning in seen:
             if "called a synchronizing" in str(warning.message):
-                self._do_without("its step waits for the GPU")
+                self._do_with("network", "its step waits for the GPU, so that only passes through the network are")
             elif "Synchronization debug mode" not in str(warning.message):
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
@@ -85,12 +99,12 @@ class Step:
             self._graph = self._captured()
         except RuntimeError as error:  # not enough memory for a graph's own, or a wait that the watched step had not
             self.optimizer.zero_grad()
-            self._do_without(str(error).splitlines()[0])
+            self._do_with("nothing", str(error).splitlines()[0])
 
-    def _do_without(self, reason: str) -> None:
-        if self._capture:
+    def _do_with(self, capture: Capture, reason: str) -> None:
+        if self._capture != capture:
             self.note(f"steps are not replayed as a CUDA graph, which is slower: {reason}")
-        self._capture = False
+        self._capture = capture
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
