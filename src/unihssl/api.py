@@ -36,7 +36,7 @@ from unihssl.training.run_directory import (
     fingerprint,
     read_config,
 )
-from unihssl.training.setup import Fabric, make_fabric, pick_device
+from unihssl.training.setup import Fabric, make_fabric
 from unihssl.training.watch import Watch
 
 LOOKED_AT = 500  # unlabeled training samples, spread over all, to judge a finished run by
@@ -122,7 +122,7 @@ def evaluate(
     With `held_out` the sources are the run's own (they have moved, or were arrays): only what it held out is taken.
     """
     folder = Path(run)
-    model = load_model(folder, pick_device(device))
+    model = load_model(folder, device)
     samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
     result = score(parts, model.rule, model.classes_.tolist())

@@ -46,7 +46,7 @@ def test_the_rule_goes_from_2c_outputs_to_a_class_as_it_says(model, image_arrays
 
 def test_a_saved_model_predicts_the_same(model, image_arrays, tmp_path):
     model.save(tmp_path / "deep" / "er")
-    loaded = unihssl.load(tmp_path / "deep" / "er")
+    loaded = unihssl.load(tmp_path / "deep" / "er", device="auto")
     for x, _ in image_arrays:
         assert (loaded.predict(x) == model.predict(x)).all()
         assert (loaded.predict_proba(x) == model.predict_proba(x)).all()
@@ -123,6 +123,8 @@ def test_a_model_of_the_labeled_domain_alone_knows_no_domains(image_arrays):
 def test_loading_what_is_no_model(model, on_vectors, tmp_path):
     with pytest.raises(unihssl.UserError, match="no such run directory or saved model"):
         unihssl.load(tmp_path / "missing")
+    with pytest.raises(UserError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
+        unihssl.load(tmp_path, device="tpu")
     with pytest.raises(unihssl.UserError, match=r"model\.json: not found"):
         unihssl.load(tmp_path)
     model.save(tmp_path)

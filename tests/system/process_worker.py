@@ -70,12 +70,13 @@ def train_cases(root: Path):
 
 
 def noted(function, file: Path, name: str):
-    """The function, leaving a trace of every call."""
+    """The function, leaving a trace of every call that succeeds."""
 
     def call(*arguments, **named):
+        found = function(*arguments, **named)
         with file.open("a") as log:
             log.write(f"{name}\n")
-        return function(*arguments, **named)
+        return found
 
     return call
 

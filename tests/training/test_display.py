@@ -1,6 +1,7 @@
 """What a person sees of a run, however narrow the terminal."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
@@ -20,3 +21,12 @@ def test_how_far_it_is_comes_first_and_losses_take_what_room_is_left(width):
     (line,) = file.getvalue().splitlines()
     assert line.startswith("adapt ") and " 213/500 " in line and "loss " in line and len(line) <= width
     assert ("mixup 0.300" in line) == (width == 200)
+
+
+def test_outside_a_terminal_lines_say_how_long_it_will_take(capsys):
+    display = Display()
+    display.start("adapt", 500)
+    for done in range(1, 4):
+        display.step(done)
+    display.values(4, READINGS)
+    assert re.match(r"adapt 4/500  \d:\d\d:\d\d left  loss 2.261  labeled", capsys.readouterr().err)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from torch import nn
 
 import unihssl
 from conftest import colour_images
@@ -14,6 +15,8 @@ from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedBatch
 from unihssl.methods.base import Losses
 from unihssl.methods.supervised import Supervised
+from unihssl.models import backbones
+from unihssl.models.small import SmallCNN
 from unihssl.training import step as step_module
 
 pytestmark = pytest.mark.gpu
@@ -52,11 +55,19 @@ def replays(monkeypatch):
 
 @pytest.fixture
 def captures(monkeypatch):
-    """How often a pass through a part of a network was captured."""
-    captured = []
+    """How often a pass through a part of a network was captured, every time with success."""
+    captured, tried = [], []
     real = torch.cuda.make_graphed_callables
-    monkeypatch.setattr(torch.cuda, "make_graphed_callables", lambda *a, **n: captured.append(1) or real(*a, **n))
-    return captured
+
+    def capture(*arguments, **named):
+        tried.append(1)
+        graphed = real(*arguments, **named)
+        captured.append(1)
+        return graphed
+
+    monkeypatch.setattr(torch.cuda, "make_graphed_callables", capture)
+    yield captured
+    assert captured == tried
 
 
 CASES = [*((m, {}) for m in methods.available()), ("unihssl", {"preset": "paper"})]
@@ -76,7 +87,8 @@ def test_replayed_steps_are_the_steps_themselves(method, knobs, tmp_path, replay
         assert one == pytest.approx(other, rel=1e-3, abs=1e-3)
 
 
-APART = [("unihssl", {"batch_norm": "separate"}), ("unihssl", {"prototypes": "full"}), ("unihssl", {"home": "host"})]
+OTHERS = [{"batch_norm": "separate"}, {"prototypes": "full"}, {"home": "host"}, {"precision": "bf16"}]
+APART = [("unihssl", knobs) for knobs in OTHERS]
 
 
 @pytest.mark.parametrize(("method", "knobs"), [*CASES, *APART])
@@ -93,6 +105,68 @@ def test_replayed_passes_are_the_passes_themselves(method, knobs, tmp_path, repl
         torch.testing.assert_close(replayed[name], value, rtol=1e-3, atol=1e-4, msg=name)
     for one, other in zip(rows, replayed_rows, strict=True):
         assert one == pytest.approx(other, rel=1e-3, abs=1e-3)
+
+
+class Uncertain(SmallCNN):
+    """With dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers.insert(1, nn.Dropout(0.3))
+
+
+class Waiting(SmallCNN):
+    """Its host wants to know something of the GPU in every pass; and there is dropout, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers.append(nn.Dropout(0.3))
+        self.layers[0][1].momentum = None
+
+
+def test_replayed_dropout_draws_what_it_would_have(tmp_path, captures, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    monkeypatch.setattr(backbones, "SmallCNN", Uncertain)
+    plain, replayed = (train("fixmatch", tmp_path / graph, graph=graph)[0] for graph in ("off", "network"))
+    assert captures
+    for name, value in plain.items():
+        torch.testing.assert_close(replayed[name], value, rtol=1e-3, atol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("graph", ["auto", "network"])
+def test_a_network_that_waits_for_the_gpu_runs_as_it_is(graph, tmp_path, replays, captures, monkeypatch, capsys):
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    monkeypatch.setattr(backbones, "SmallCNN", Waiting)
+    plain, found = (train("supervised", tmp_path / kind, graph=kind)[0] for kind in ("off", graph))
+    assert not replays and not captures
+    for name, value in plain.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_a_capture_that_fails_midway_costs_speed_not_the_run(tmp_path, monkeypatch):
+    """As it does without memory: streams and random numbers go on as if nothing had been."""
+
+    class Failing(Uncertain):
+        def forward(self, x):
+            if torch.cuda.is_current_stream_capturing():
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+            return super().forward(x)
+
+    class Around(nn.Module):
+        feature_dim = Failing.feature_dim
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Failing()
+
+        def forward(self, x):
+            return self.inner(x)
+
+    monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
+    monkeypatch.setattr(backbones, "SmallCNN", Around)
+    plain, found = (train("supervised", tmp_path / kind, graph=kind)[0] for kind in ("off", "network"))
+    for name, value in plain.items():
+        torch.testing.assert_close(found[name], value, rtol=1e-3, atol=1e-4, msg=name)
 
 
 @pytest.mark.parametrize("backbone", ["resnet18", "vit_tiny_patch16_224", "convnext_atto"])
@@ -161,7 +235,7 @@ class WaitingParams:
 
 
 def test_a_method_that_waits_for_the_gpu_replays_the_network_alone(tmp_path, replays, captures, monkeypatch):
-    class Waiting(Supervised):
+    class WaitingMethod(Supervised):
         name = "waiting"
         Params = WaitingParams
 
@@ -170,8 +244,8 @@ def test_a_method_that_waits_for_the_gpu_replays_the_network_alone(tmp_path, rep
             assert losses.total().item() >= 0
             return losses
 
-    monkeypatch.setattr(methods, "available", lambda: {"waiting": Waiting, "supervised": Supervised})
-    monkeypatch.setattr(methods, "get", lambda name: {"waiting": Waiting, "supervised": Supervised}[name])
+    monkeypatch.setattr(methods, "available", lambda: {"waiting": WaitingMethod, "supervised": Supervised})
+    monkeypatch.setattr(methods, "get", lambda name: {"waiting": WaitingMethod, "supervised": Supervised}[name])
     train("waiting", tmp_path / "run")
     assert not replays and captures
 

@@ -9,11 +9,11 @@ from unihssl import UserError
 from unihssl.config import Settings
 from unihssl.methods.average import WeightAverage
 from unihssl.models.classifier import Classifier
+from unihssl.models.device import pick_device
 from unihssl.models.small import SmallCNN
 from unihssl.training.setup import (
     make_fabric,
     make_optimizer,
-    pick_device,
     restore_momentum,
     schedule_factor,
     set_learning_rate,

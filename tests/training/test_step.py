@@ -71,6 +71,7 @@ def test_a_step_that_waits_is_not_captured_and_the_user_is_told_once():
     assert step.notes == [f"steps are not replayed as a CUDA graph, which is slower: {because}"]
 
 
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
 def test_other_warnings_of_the_watched_step_are_not_swallowed():
     step = CountingStep("step", says=("Synchronization debug mode is a prototype", "mind the gap"))
     with pytest.warns(UserWarning, match="mind the gap"):

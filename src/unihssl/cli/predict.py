@@ -30,14 +30,13 @@ def predict(
     from unihssl.evaluation.model import load_model
     from unihssl.evaluation.table import write_predictions
     from unihssl.files import make_folder
-    from unihssl.training.setup import pick_device
 
     target = out or Path("preds.csv")
     if out is None and target.exists():
         raise UserError(f"{target} exists already: pass --out to name another file or to replace it")
     if target.is_dir():
         raise UserError(f"{target}: is a folder; --out names a CSV file")
-    model = load_model(run, pick_device(device))
+    model = load_model(run, device)
     make_folder(target.parent)
     samples = images[0] if len(images) == 1 else images
     predictions = model.predictions(samples)

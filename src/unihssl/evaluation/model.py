@@ -23,6 +23,7 @@ from unihssl.errors import UserError
 from unihssl.files import atomic, make_folder, read_json, write_json
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, rebuild_backbone
+from unihssl.models.device import pick_device
 from unihssl.models.weights import read_tensors
 
 FORMAT = 1
@@ -162,8 +163,13 @@ class Model:
 
 
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
-    """Read a saved model, or the one in a run directory. Nothing in it is executed."""
+    """Read a saved model, or the one in a run directory. Nothing in it is executed.
+
+    `device` may be anything that torch takes for one, or `auto`: a GPU if there is one.
+    """
     folder = Path(path)
+    if isinstance(device, str) and not device.startswith("cuda:"):
+        device = pick_device(device)
     if not folder.is_dir():
         raise UserError(f"{folder}: no such run directory or saved model")
     if not (folder / DESCRIPTION).exists():

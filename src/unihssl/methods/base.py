@@ -13,6 +13,7 @@ from unihssl.methods.average import WeightAverage
 from unihssl.methods.peers import Peers
 from unihssl.models.classifier import Classifier
 
+Capture = Literal["step", "network", "nothing"]  # `network`: its passes alone, differentiated once each
 MakeEncoder = Callable[[], tuple[nn.Module, int]]
 
 
@@ -47,7 +48,7 @@ class Stage:
     epoch_length: Literal["labeled", "max", "min", "unlabeled"]
     trains: nn.Module | None = None  # what its optimiser sees; None is everything
     optional: bool = False  # whether it may have no steps
-    capturable: bool = True  # whether its steps touch fixed memory alone, so that a CUDA graph can hold one
+    capture: Capture = "step"  # what a CUDA graph can hold: whole steps, if all memory they touch is fixed
     begin: Callable[[PairedData], None] | None = None
     each_epoch: Callable[[PairedData, int], None] | None = None
 

@@ -54,7 +54,7 @@ class UniHSSL(Method):
                 self.adapt,
                 s,
                 s.epoch_length,
-                capturable=p.prototypes != "full",  # that passes over the data set in every step
+                capture="network" if p.prototypes == "full" else "step",  # that passes over all data in every step
                 begin=self.begin_adapt,
                 each_epoch=self.each_epoch,
             ),

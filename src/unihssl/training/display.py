@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from types import TracebackType
 
 from rich.console import Console
@@ -85,4 +86,8 @@ class Display:
         self._bar.update(self._task, completed=done, values=text)
         if not self._live and (time.monotonic() - self._last_line > QUIET_SECONDS or done == self._total):
             self._last_line = time.monotonic()
-            self.note(f"{self._name} {done}/{self._total}  {text}")
+            self.note(f"{self._name} {done}/{self._total}{self._time_left()}  {text}")
+
+    def _time_left(self) -> str:
+        left = self._bar.tasks[self._task].time_remaining
+        return f"  {timedelta(seconds=round(left))} left" if left else ""

@@ -3,7 +3,7 @@
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,14 +14,14 @@ from unihssl.config import Settings
 from unihssl.data.batches import PairedData
 from unihssl.errors import RunInterruptedError, UserError
 from unihssl.interrupt import InterruptGuard
-from unihssl.methods.base import Method, Stage
+from unihssl.methods.base import Capture, Method, Stage
 from unihssl.training.batch_norm import synchronise
 from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
 from unihssl.training.distributed import FabricPeers, all_agree, anyone, share_memory
 from unihssl.training.recorder import Recorder, all_finite
 from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
-from unihssl.training.step import Capture, Step
+from unihssl.training.step import Step
 
 
 class Trainer:
@@ -74,7 +74,7 @@ class Trainer:
             self.recorder.close()
 
     def _run_stage(self, index: int, start: int, optimizer_state: dict[str, Any] | None) -> None:
-        stage, total, per_epoch = self.stages[index], self.totals[index], self.epoch_steps[index]
+        stage, total = self.stages[index], self.totals[index]
         if start == 0 and stage.begin:
             self.data.reseed_before(index)
             with self.fabric.autocast():
@@ -96,22 +96,26 @@ class Trainer:
             self.recorder.display.note,
         )
         self.recorder.start(stage.name, total, start, self.step.meter)
-        for step in range(start, total):
-            self._step(index, step)
-            done = step + 1
-            epoch_ends = done % per_epoch == 0 or done == total
-            report_due = epoch_ends or done % self.settings.log_every == 0
-            stop = self._asked_to_stop(report_due)
-            if report_due or stop:
-                self._report(index, done)
-            save_due = epoch_ends and time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds
-            if stop or save_due:
-                self._save(Position(index, done) if done < total else Position(index + 1, 0))
-            if stop:
-                self.fabric.barrier()  # nobody leaves before the first process has saved
-                again = f"unihssl train --resume --out {shlex.quote(str(self.folder))}"
-                raise RunInterruptedError(f"stopped at {stage.name} step {done} of {total}; saved. Go on with: {again}")
-        self.step.close()
+        with closing(self.step):
+            for step in range(start, total):
+                self._step(index, step)
+                self._after_step(index, step + 1)
+
+    def _after_step(self, index: int, done: int) -> None:
+        """Report, save and stop where it is time to."""
+        stage, total, per_epoch = self.stages[index], self.totals[index], self.epoch_steps[index]
+        epoch_ends = done % per_epoch == 0 or done == total
+        report_due = epoch_ends or done % self.settings.log_every == 0
+        stop = self._asked_to_stop(report_due)
+        if report_due or stop:
+            self._report(index, done)
+        save_due = epoch_ends and time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds
+        if stop or save_due:
+            self._save(Position(index, done) if done < total else Position(index + 1, 0))
+        if stop:
+            self.fabric.barrier()  # nobody leaves before the first process has saved
+            again = f"unihssl train --resume --out {shlex.quote(str(self.folder))}"
+            raise RunInterruptedError(f"stopped at {stage.name} step {done} of {total}; saved. Go on with: {again}")
 
     def _step(self, index: int, step: int) -> None:
         stage, total, per_epoch = self.stages[index], self.totals[index], self.epoch_steps[index]
@@ -132,8 +136,8 @@ class Trainer:
         """What of this stage's steps can be a CUDA graph. Among several processes DDP's hooks stand in the way."""
         if self.settings.graph == "off" or self.fabric.device.type != "cuda":
             return "nothing"
-        whole = self.settings.graph == "auto" and self.fabric.world_size == 1 and stage.capturable
-        return "step" if whole else "network"
+        whole = self.settings.graph == "auto" and self.fabric.world_size == 1
+        return "network" if stage.capture == "step" and not whole else stage.capture
 
     def _asked_to_stop(self, in_step: bool) -> bool:
         """Alone, look after every step; among several processes, only where all of them look together."""

@@ -1,13 +1,14 @@
 """The network's part of a training step as CUDA graphs, for steps that cannot be captured whole.
 
-Most of what the host launches in a step are the encoder's forward and backward passes. Its larger parts are replayed
-one by one, not the encoder at once: their gradients come one after the other, so that DDP can send the first while the
-next are computed. (On one H200 that costs 1% of a ResNet-50 step.)
+Most of what the host launches in a step are the encoder's forward and backward passes. Its larger parts, such as a
+ResNet's four layers, are replayed one by one, not the encoder at once: gradients then come one after the other, and DDP
+can send the first while the next are computed. (On one H200 that costs 1% of a ResNet-50 step.)
 """
 
+import gc
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,56 +19,85 @@ from unihssl.models.classifier import Classifier
 class ReplayedEncoders:
     """Captures the training passes of one step, the first after `begin_step`, and replays them in those that follow.
 
-    A pass of another shape, and one in evaluation mode or without gradients, runs as it is.
+    A pass unlike the one captured in its place, and one in evaluation mode or without gradients, runs as it is. Each
+    may be differentiated once.
     """
 
     def __init__(self, method: nn.Module, note: Callable[[str], None]) -> None:
-        """`note` tells the user, once, if there is something that cannot be captured."""
-        encoders = [part.encoder for part in method.modules() if isinstance(part, Classifier)]
-        self.parts = [_Part(part) for encoder in encoders for part in encoder.children() if _worthwhile(part)]
-        self.note = note
-        self.recorded = False
+        """`note` tells the user, once, if nothing is replayed, and why."""
+        encoders = (part.encoder for part in method.modules() if isinstance(part, Classifier))
+        found = dict.fromkeys(part for encoder in encoders for part in _large_parts(encoder))
+        inner = {module for part in found for module in part.modules() if module is not part}
+        alone = [part for part in found if part not in inner and not _talks(part)]
+        self.failures = [] if alone else ["its BatchNorm is synchronised" if found else "it has no large parts"]
+        self.parts = [_Part(part, self.failures) for part in alone]
+        self.note, self.steps = note, 0
         # What takes in a weight's gradient belongs to the stream it is made on: this one, if made now and kept (as DDP
         # does), not the one that captures, for which every step would have to wait.
         weights = [weight for part in self.parts for weight in part.module.parameters() if weight.requires_grad]
         self._gradients = [torch.autograd.graph.get_gradient_edge(weight) for weight in weights]
 
     def begin_step(self) -> None:
-        failures = [part.failure for part in self.parts if part.failure]
-        if failures:
-            self.note(f"the network's passes are not replayed as CUDA graphs, which is slower: {failures[0]}")
+        if self.steps == 1 and self.parts and not any(part.passes for part in self.parts):
+            self.failures.append("no large part of it takes one tensor")
+        if self.failures:
+            reason = self.failures[0]
+            self.note(f"passes through the network are not replayed as CUDA graphs, which is slower: {reason}")
             self.release()
+            self.failures.clear()
         for part in self.parts:
-            part.begin_step(record=not self.recorded)
-        self.recorded = True
+            part.begin_step(record=self.steps == 0)
+        self.steps += 1
 
     def release(self) -> None:
-        """Let the encoders be what they were."""
+        """Let the encoders be what they were, and give the graphs' memory back."""
         for part in self.parts:
             part.release()
-        self.parts = []
+        self.parts, self._gradients = [], []
+        gc.collect()  # torch's graphed passes refer to themselves
 
 
-def _worthwhile(part: nn.Module) -> bool:
-    """Several layers with weights, none of which talks to other processes: that has not been tried within a graph."""
-    alone = not any(isinstance(layer, nn.SyncBatchNorm) for layer in part.modules())
-    return alone and any(True for _ in part.children()) and any(True for _ in part.parameters())
+def _large_parts(module: nn.Module) -> Iterator[nn.Module]:
+    """Of more than one layer with weights; lists of modules are not called themselves."""
+    for child in module.children():
+        if isinstance(child, nn.ModuleList):
+            yield from _large_parts(child)
+        elif sum(bool(layer._parameters) for layer in child.modules()) > 1:
+            yield child
+
+
+def _talks(part: nn.Module) -> bool:
+    """To other processes, which has not been tried within a graph."""
+    return any(isinstance(layer, nn.SyncBatchNorm) for layer in part.modules())
+
+
+class _Kind(NamedTuple):
+    """What a pass must have in common with the captured one."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    needs_gradient: bool
+    autocast: bool
 
 
 class _Part:
     """Stands in for the forward pass of a part of an encoder; each of its calls in a step has a graph of its own."""
 
-    def __init__(self, module: nn.Module) -> None:
-        self.module, self.plain = module, module.forward
-        self.passes: list[tuple[torch.Size, Callable[[Tensor], Any]]] = []
-        self.failure = ""
+    def __init__(self, module: nn.Module, failures: list[str]) -> None:
+        """After any failure no part captures more."""
+        self.module, self.plain, self.failures = module, module.forward, failures
+        self.passes: list[tuple[_Kind, Callable[[Tensor], Any]]] = []
+        self.record, self.calls = False, 0
+        self._before = vars(module).get("forward")
         module.forward = self
 
     def begin_step(self, record: bool) -> None:
         self.record, self.calls = record, 0
 
     def release(self) -> None:
-        del self.module.forward  # the instance's: the class's own is left
+        del self.module.forward
+        if self._before:
+            self.module.forward = self._before
         self.passes = []
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -75,19 +105,17 @@ class _Part:
         if not (simple and self.module.training and torch.is_grad_enabled()):
             return self.plain(*arguments, **named)
         x: Tensor = arguments[0]
-        if self.record and not self.failure:
-            self._capture(x)
+        kind = _Kind(x.shape, x.dtype, x.requires_grad, torch.is_autocast_enabled(x.device.type))
+        if self.record and not self.failures:
+            self._capture(x, kind)
         self.calls += 1
-        if self.calls <= len(self.passes):
-            shape, replay = self.passes[self.calls - 1]
-            if x.shape == shape:
-                return replay(x)
-        return self.plain(x)
+        known, replay = self.passes[self.calls - 1] if self.calls <= len(self.passes) else (None, self.plain)
+        return replay(x) if kind == known else self.plain(x)
 
-    def _capture(self, x: Tensor) -> None:
+    def _capture(self, x: Tensor, kind: _Kind) -> None:
         """What the trial runs change is put back: BatchNorm's statistics and the random numbers' position."""
         buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
-        kind = x.device.type
+        device, stream = x.device.type, torch.cuda.current_stream()
         # An input that needs a gradient cannot be overwritten by the trial runs, and need not be copied for each replay
         # if it is another graph's output.
         sample = x.detach().requires_grad_() if x.requires_grad else x.clone()
@@ -95,17 +123,32 @@ class _Part:
             with (
                 warnings.catch_warnings(),
                 torch.random.fork_rng([x.device]),
-                torch.autocast(kind, torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind), False),
+                torch.autocast(device, torch.get_autocast_dtype(device), kind.autocast, cache_enabled=False),
             ):
                 warnings.filterwarnings("ignore", "The AccumulateGrad node's stream")  # of the trial runs, rightly
-                graphed = torch.cuda.make_graphed_callables(
-                    _Plain(self.module, self.plain), (sample,), allow_unused_input=True
-                )
-            self.passes.append((x.shape, graphed))
-        except RuntimeError as error:  # not enough memory, or something that makes the host wait for the GPU
-            self.failure = str(error).splitlines()[0]
-        for buffer, before in buffers:
-            buffer.copy_(before)
+                self._try(sample)
+                part = _Plain(self.module, self.plain)
+                self.passes.append((kind, torch.cuda.make_graphed_callables(part, (sample,), allow_unused_input=True)))
+        except Exception as error:  # not enough memory, or a network that no graph can hold: it runs as it is
+            self.failures.append(str(error).splitlines()[0])
+        finally:
+            torch.cuda.set_stream(stream)  # a capture that fails leaves its own behind
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+    def _try(self, x: Tensor) -> None:
+        """Fail where a capture would, if anything makes the host wait for the GPU: a failed capture leaves traces."""
+        warnings.filterwarnings("ignore", "Synchronization debug mode")
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            out = self.plain(x)
+            if not isinstance(out, Tensor):
+                raise TypeError("a part of it gives more than one tensor")
+            inputs = [tensor for tensor in (x, *self.module.parameters()) if tensor.requires_grad]
+            if out.requires_grad:
+                torch.autograd.grad(out, inputs, torch.ones_like(out), allow_unused=True)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
 
 
 class _Plain(nn.Module):

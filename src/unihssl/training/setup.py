@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from unihssl.config import Settings
-from unihssl.errors import UserError
+from unihssl.models.device import pick_device
 from unihssl.training.fabric import DDPStrategy, Fabric
 from unihssl.training.processes import find_processes
 
@@ -18,7 +18,6 @@ __all__ = [
     "Fabric",
     "make_fabric",
     "make_optimizer",
-    "pick_device",
     "restore_momentum",
     "schedule_factor",
     "set_learning_rate",
@@ -46,16 +45,6 @@ def _ddp() -> Any:
     known = inspect.signature(nn.parallel.DistributedDataParallel).parameters
     broadcast = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
     return DDPStrategy(find_unused_parameters=True, gradient_as_bucket_view=True, **{broadcast: False})
-
-
-def pick_device(wish: str) -> str:
-    """cpu or cuda, from auto, cpu or cuda."""
-    if wish not in ("auto", "cpu", "cuda"):
-        raise UserError(f"device must be one of auto, cpu, cuda, got '{wish}'")
-    available = torch.cuda.is_available()
-    if wish == "cuda" and not available:
-        raise UserError("device=cuda, but no CUDA GPU is available here: use cpu or auto")
-    return "cuda" if available and wish != "cpu" else "cpu"
 
 
 def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:

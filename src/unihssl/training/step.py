@@ -6,19 +6,16 @@ one launch. What changes between steps lies in fixed places that `PairedData.loa
 
 import warnings
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 from torch import nn
 
 from unihssl.data.batches import PairedBatch, PairedData
-from unihssl.methods.base import Losses, Method
+from unihssl.methods.base import Capture, Losses, Method
 from unihssl.training.distributed import AverageStatistics
 from unihssl.training.log import Meter
 from unihssl.training.replay import ReplayedEncoders
 from unihssl.training.setup import Fabric
-
-Capture = Literal["step", "network", "nothing"]
 
 WARM_UP = 3  # steps run as they are, so that memory and library handles are there before capture
 

@@ -19,7 +19,6 @@ from unihssl.files import read_json
 from unihssl.models.backbones import EncoderFactory
 from unihssl.models.classifier import Classifier
 from unihssl.training.run_directory import RESULT, read_config
-from unihssl.training.setup import pick_device
 
 BATCH = 256
 
@@ -52,7 +51,7 @@ def run_guesses(
     """
     if labeled is None and unlabeled is None and (noted := _noted_guesses(Path(run))):
         return noted
-    model = load_model(run, pick_device(device))
+    model = load_model(run, device)
     samples = known_samples(Path(run), model, settings_of(Path(run)), labeled, unlabeled, held_out=held_out)
     parts = {}
     for role, part in samples.items():
@@ -87,7 +86,7 @@ def run_features(
 
     Of an unlabeled domain without a class that is known, samples as they are, with -1 for their label.
     """
-    model, folder = load_model(run, pick_device(device)), Path(run)
+    model, folder = load_model(run, device), Path(run)
     settings = settings_of(folder)
     own = held_out or (labeled is None and unlabeled is None)
     unknown = own and not read_json(folder / "split.json")["unlabeled"]["test"]
