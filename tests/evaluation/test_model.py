@@ -123,7 +123,7 @@ def test_a_model_of_the_labeled_domain_alone_knows_no_domains(image_arrays):
 def test_loading_what_is_no_model(model, on_vectors, tmp_path):
     with pytest.raises(unihssl.UserError, match="no such run directory or saved model"):
         unihssl.load(tmp_path / "missing")
-    with pytest.raises(UserError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
+    with pytest.raises(unihssl.UserError, match="device must be one of auto, cpu, cuda, got 'tpu'"):
         unihssl.load(tmp_path, device="tpu")
     with pytest.raises(unihssl.UserError, match=r"model\.json: not found"):
         unihssl.load(tmp_path)

@@ -165,7 +165,7 @@ class Model:
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     """Read a saved model, or the one in a run directory. Nothing in it is executed.
 
-    `device` may be anything that torch takes for one, or `auto`: a GPU if there is one.
+    `device` is cpu, cuda, cuda:1, auto (a GPU if there is one), or one of torch's own.
     """
     folder = Path(path)
     if isinstance(device, str) and not device.startswith("cuda:"):
