@@ -36,6 +36,7 @@ from unihssl.training.log import read_metrics
 from unihssl.training.setup import make_fabric, make_optimizer
 
 Sources = tuple[Any, Any]
+SETTLED, LOG_EVERY = 100, 50  # steps that do not count, and from one reading of the clock to the next
 MAIN = {"unihssl": "adapt", "biadapt": "return"}  # stage 2; the others have one stage of their own name
 
 
@@ -69,7 +70,7 @@ def loop_speed(
     labeled, unlabeled = sources or synthetic(arguments)
     method = row.partition(":")[0]
     stage = main_stage(method)
-    extra = {"max_steps": arguments.steps, "log_every": 50, "pretrain_epochs": 1, "test_fraction": 0.01}
+    extra = {"max_steps": arguments.steps, "log_every": LOG_EVERY, "pretrain_epochs": 1, "test_fraction": 0.01}
     known = {**knobs_for(row, arguments), **extra, **knobs}
     if not hasattr(resolve({"method": method})[1], "pretrain_epochs"):
         del known["pretrain_epochs"]
@@ -77,7 +78,9 @@ def loop_speed(
         train(Path(folder) / "run", labeled, unlabeled, known, resume=False, display=display)
         rows = [row for row in read_metrics(Path(folder) / "run") if row["stage"] == stage]
     samples = (1 if method == "supervised" else 2) * arguments.batch
-    steady = [(now["step"] - before["step"], now) for before, now in itertools.pairwise(rows) if before["step"] >= 100]
+    steady = [
+        (now["step"] - before["step"], now) for before, now in itertools.pairwise(rows) if before["step"] >= SETTLED
+    ]
     seconds = sum(steps * samples / row["images_per_second"] for steps, row in steady)
     return 1e3 * seconds / sum(steps for steps, _ in steady), samples
 
@@ -167,11 +170,11 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         torch.cuda.empty_cache()
         row["loop ms"], samples = loop_speed(name, arguments)
         row["rest ms"] = row["loop ms"] - row["bare graph ms"] - row["views ms"]
-        row["loop / bare graph"] = row["bare graph ms"] / row["loop ms"]
+        row["loop: share of bare graph"] = row["bare graph ms"] / row["loop ms"]
     row["bare eager ms"] = statistics.mean(eager)
     for loop in ("loop off", "loop network", "loop"):
         if f"{loop} ms" in row:
-            row[f"{loop} / bare eager"] = row["bare eager ms"] / row[f"{loop} ms"]
+            row[f"{loop}: share of bare eager"] = row["bare eager ms"] / row[f"{loop} ms"]
     row["samples/s"] = 1e3 * samples / row["loop ms" if on_gpu else "loop off ms"]
     return row
 
@@ -231,6 +234,8 @@ def main() -> None:
     parser.add_argument("--usual", action="store_true", help="compare with the usual recipe on JPEG folders")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     arguments = parser.parse_args()
+    if arguments.steps < SETTLED + LOG_EVERY:
+        parser.error(f"--steps must be at least {SETTLED + LOG_EVERY}: the first {SETTLED} do not count")
     torch.backends.cudnn.benchmark = arguments.tune
     names = (
         [*methods.available(), "unihssl:paper"]

@@ -157,8 +157,9 @@ def test_wrong_types(name, value, kind):
     ("name", "value", "message"),
     [
         ("split", "stratify", r"split must be one of stratified, random, got 'stratify' \(nearest: stratified\)"),
-        ("device", "gpu", r"device must be one of auto, cpu, cuda, got 'gpu' \(nearest: cpu\)"),
-        ("precision", "fp16", r"one of auto, bf16, fp32, got 'fp16' \(nearest: "),
+        ("device", "gpu", r"device must be one of auto, cpu, cuda, got 'gpu'$"),
+        ("graph", "on", r"graph must be one of auto, network, off, got 'on'$"),
+        ("precision", "fp16", r"one of auto, bf16, fp32, got 'fp16' \(nearest: bf16\)"),
         ("kind", "zzz", "kind must be one of soft, hard, got 'zzz'$"),
         ("split", None, "got None"),
         ("split", 3, "got 3"),

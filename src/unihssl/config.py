@@ -181,7 +181,7 @@ def _convert(name: str, value: Any, spec: dataclasses.Field[Any], kind: Any) -> 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value in choices:
         return str(value)
-    near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.3)
+    near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.7)
     hint = f" (nearest: {near[0]})" if near else ""
     raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}")
 

@@ -100,6 +100,29 @@ def test_an_interrupted_grid_goes_on(tmp_path):
     assert (begun / "metrics.jsonl").read_text().startswith(before)  # from where it was
 
 
+IDLE = """
+import sys, time
+from pathlib import Path
+from unihssl.experiments.launchers.local import LocalLauncher
+
+if __name__ == "__main__":
+    try:
+        for task, _ in LocalLauncher(2).launch(time.sleep, [0.0, 60.0]):
+            Path(sys.argv[1]).write_text(str(task))
+    except KeyboardInterrupt:
+        sys.exit(130)
+"""
+
+
+def test_an_idle_worker_is_interrupted_without_a_word(tmp_path):
+    (tmp_path / "grid.py").write_text(IDLE)
+    with started([sys.executable, str(tmp_path / "grid.py"), str(tmp_path / "done")], subprocess.PIPE) as process:
+        until((tmp_path / "done").exists)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130 and said == ""
+
+
 def die_when_told(word: Path) -> int:
     """Returns at once; the process dies when there is such a file."""
 

@@ -386,3 +386,16 @@ def test_a_methods_other_presets_are_told_by_what_they_change():
     said = said[said.index("preset=paper: ") :]
     assert all(f"{knob}=" in said for knob in ROBUST) and "unlabeled_view=weak" in said and "epsilon" not in said
     assert "preset=original: steps=50004" in " ".join(unihssl("methods", "mcc").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("train --epochs 3", "No such option: --epochs; that is a knob: --set epochs=VALUE. See: unihssl train --help"),
+        ("train --batch-size 3", "; that is a knob: --set batch_size=VALUE. See: unihssl train --help"),
+        ("evaluate --epochs 3", "No such option: --epochs. See: unihssl evaluate --help"),
+    ],
+)
+def test_an_option_that_is_a_knob(call, said):
+    done = unihssl(*call.split())
+    assert done.returncode == 2 and done.stderr.rstrip("\n").endswith(said)

@@ -88,6 +88,14 @@ def test_fabric_starts_what_the_settings_ask_for(environment):
     assert make_fabric(ON_CPU).world_size == 1
 
 
+def test_machines_must_know_where_to_meet(environment):
+    with pytest.raises(UserError, match="nodes=2, but not set: MASTER_ADDR, MASTER_PORT, NODE_RANK"):
+        make_fabric(Settings(device="cpu", nodes=2))
+    environment({"NODE_RANK": 0, "MASTER_ADDR": "first"})
+    with pytest.raises(UserError, match=r"nodes=2, but not set: MASTER_PORT\."):
+        make_fabric(Settings(device="cpu", nodes=2))
+
+
 def test_more_gpus_than_there_are(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for there, said in ((2, "2 GPUs are"), (1, "one GPU is")):

@@ -38,6 +38,16 @@ for module in (demo, train, evaluate, predict, plot, methods, benchmark, ablatio
     module.register(app)
 
 
+def _as_knob(error: Any) -> str:
+    """What to write where an option is unknown, but a knob has its name."""
+    from unihssl.config import Settings
+
+    name = str(getattr(error, "option_name", "")).removeprefix("--").replace("-", "_")
+    commands = {option for parameter in error.ctx.command.params for option in parameter.opts} if error.ctx else set()
+    known = "--set" in commands and name in Settings.__dataclass_fields__
+    return f"; that is a knob: --set {name}=VALUE" if known else ""
+
+
 def main() -> None:
     """Run a command; what the user got wrong is one line on stderr: exit code 1, or 2 for the call itself."""
     if "OMP_WAIT_POLICY" not in os.environ:
@@ -50,7 +60,7 @@ def main() -> None:
     except UsageError as error:
         command = error.ctx.command_path if getattr(error, "ctx", None) else "unihssl"
         if message := error.format_message().rstrip("."):  # it has none where the help was shown instead
-            end = "" if message.endswith("?") else "."
+            end = "" if message.endswith("?") else f"{_as_knob(error)}."
             typer.echo(f"error: {message}{end} See: {command} --help", err=True)
         sys.exit(2)
     except (RunInterruptedError, typer.Abort, KeyboardInterrupt) as stop:

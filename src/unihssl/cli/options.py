@@ -75,7 +75,7 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
     Console().print(table)
     missing = [name for name in ("labeled", "unlabeled") if name not in result]
     if missing:
-        way = f"; unihssl evaluate {result['run']} --{missing[0]} takes some" if "run" in result else ""
+        way = f"; give some with: unihssl evaluate {result['run']} --{missing[0]} FOLDER" if "run" in result else ""
         typer.echo(f"The {missing[0]} domain was not measured: no test images of known class{way}")
     if "domain_accuracy" in result:
         typer.echo(f"Domain of a test image told right: {100 * result['domain_accuracy']:.1f}%")

@@ -68,8 +68,9 @@ class DomainPair:
             batch = min(wish, len(part.split.train))
             if batch % shard[1]:
                 nearest = batch - batch % shard[1] or shard[1]
+                all_there_are = "" if batch == wish else ", all that there are to train on,"
                 raise UserError(
-                    f"a batch of {batch} cannot be shared evenly by {shard[1]} processes: "
+                    f"a batch of {batch}{all_there_are} cannot be shared evenly by {shard[1]} processes: "
                     f"--set {'batch_size' if labels is not None else 'unlabeled_batch'}={nearest} can"
                 )
             own_views = replace(views, least_area=area)

@@ -34,7 +34,7 @@ LEGEND = {
     "oracle": "pooled accuracy of a routed method if the domain were always told right",
     "mask": "unlabeled samples whose pseudo-label is trusted, at the end of training",
     "pseudo": "pseudo-labels that are right, at the end of training",
-    "train": "unlabeled training samples, some 500, that the model predicts right",
+    "train": "unlabeled training samples (of some 500, where there are more) that the model predicts right",
 }
 CSV_COLUMNS = ("dataset", "experiment", "row", "pair", "part", "metric", "seeds", "mean", "std", "values")
 COMPARED_COLUMNS = ("paper", "difference", "p")

@@ -34,6 +34,7 @@ def find_processes(settings: Settings, on_gpu: bool) -> Processes:
         _refuse_contradiction("SLURM", found, settings)
     else:
         found = Processes(settings.devices, settings.nodes, LightningEnvironment())
+        _refuse_to_wait_for_nobody(found)
     _refuse_too_many(found, on_gpu)
     return found
 
@@ -69,6 +70,16 @@ def _refuse_contradiction(launcher: str, found: Processes, settings: Settings) -
             raise UserError(
                 f"{name}={wish}, but {launcher} started {there} {what}: leave {name} out, or set {name}={there}"
             )
+
+
+def _refuse_to_wait_for_nobody(found: Processes) -> None:
+    """Without these a machine would wait for the others where they do not look for it."""
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if name not in os.environ]
+    if found.nodes > 1 and missing:
+        raise UserError(
+            f"nodes={found.nodes}, but not set: {', '.join(missing)}. Start it on every machine with the first one's "
+            "MASTER_ADDR, a free MASTER_PORT of it, and NODE_RANK 0, 1 and so on; or let torchrun or SLURM start it"
+        )
 
 
 def _refuse_too_many(found: Processes, on_gpu: bool) -> None:

@@ -148,7 +148,9 @@ def read_config(folder: Path) -> dict[str, Any]:
 def read_yaml(path: Path) -> dict[str, Any]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise UserError(f"{path}: cannot be read as YAML ({' '.join(str(error).split())})") from None
     if not isinstance(values or {}, dict):
         raise UserError(f"{path}: expected lines of 'name: value'")

@@ -76,9 +76,10 @@ class Watch:
                 os._exit(1)  # the main thread may wait for the dead
 
     def _message(self) -> str:
-        on = f"go on from the last checkpoint with: unihssl train --resume --out {shlex.quote(str(self.out))}"
         saved = (self.out / CHECKPOINT).exists()
-        return f"another process of this run died; {on if saved else 'nothing had been saved, so start it again'}"
+        how = "go on from the last checkpoint" if saved else "nothing had been saved, so start it again"
+        again = f"unihssl train --resume --out {shlex.quote(str(self.out))}"
+        return f"another process of this run died; {how} with: {again}"
 
     def _adopt(self) -> None:
         """Take Fabric's children over: its own observer would kill every process, this one too, without a word."""

@@ -52,10 +52,10 @@ class LocalLauncher:
                 while free and waiting:
                     seat, task = free.pop(0), waiting.pop()
                     try:
-                        future = seats[seat].submit(function, task)
+                        future = seats[seat].submit(_interruptible, function, task)
                     except BrokenProcessPool:  # it died after its last task
                         seats[seat] = self._seat(gpus[seat])
-                        future = seats[seat].submit(function, task)
+                        future = seats[seat].submit(_interruptible, function, task)
                     running[future] = seat, task
                 for future in wait(running, LOOK_SECONDS, FIRST_COMPLETED).done:
                     seat, task = running.pop(future)
@@ -98,10 +98,19 @@ def assign_gpus(workers: int, gpus: Sequence[str]) -> list[str | None]:
 def _prepare(threads: int, gpu: str | None, workers: int) -> None:
     """First thing in a new process: CUDA reads the variable when it is first used, never again."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # while idle; its parent ends it
     os.environ[NEIGHBOURS] = str(workers)
     if gpu is not None:
         os.environ[VISIBLE] = gpu
     torch.set_num_threads(threads)
+
+
+def _interruptible(function: Callable[[T], R], task: T) -> R:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return function(task)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _end_with_parent() -> None:
