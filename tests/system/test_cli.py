@@ -398,4 +398,4 @@ def test_a_methods_other_presets_are_told_by_what_they_change():
 )
 def test_an_option_that_is_a_knob(call, said):
     done = unihssl(*call.split())
-    assert done.returncode == 2 and done.stderr.rstrip("\n").endswith(said)
+    assert done.code == 2 and done.stderr.rstrip("\n").endswith(said)

@@ -300,4 +300,5 @@ def test_torchrun_and_a_cold_cache(root, tmp_path, image_folders):
     assert process.returncode == 0, errors[-3000:]
     assert json.loads(said)["pooled"]["n"] == 12
     assert len((tmp_path / "decoded").read_text().splitlines()) == 2  # the domains
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())["processes"] == 2
     assert {(tmp_path / f"pid{rank}").exists() for rank in (0, 1)} == {True}

@@ -168,7 +168,7 @@ class UniHSSL(Method):
     def advice(cls, params: UniHSSLParams) -> str:
         ways = [] if params.initial_statistics == "unlabeled" and params.lambda_confusion else ["--set preset=robust"]
         ways += ["--set unlabeled_view=weak"] if params.unlabeled_view == "strong" else []
-        return ", ".join([*ways, "more pre-training (pretrain_epochs)", "or another method (--method mcc+sup)"])
+        return ", ".join([*ways, "longer training (epochs, pretrain_epochs)", "or another method (--method mcc+sup)"])
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:

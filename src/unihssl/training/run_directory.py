@@ -92,6 +92,7 @@ class RunDirectory:
             "platform": platform.platform(),
             "packages": {name: v for name in PACKAGES if (v := _version(name))},
             "threads": torch.get_num_threads(),
+            "processes": torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
             "commit": commit(),
         }

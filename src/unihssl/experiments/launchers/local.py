@@ -52,10 +52,10 @@ class LocalLauncher:
                 while free and waiting:
                     seat, task = free.pop(0), waiting.pop()
                     try:
-                        future = seats[seat].submit(_interruptible, function, task)
+                        future = _submit(seats[seat], function, task)
                     except BrokenProcessPool:  # it died after its last task
                         seats[seat] = self._seat(gpus[seat])
-                        future = seats[seat].submit(_interruptible, function, task)
+                        future = _submit(seats[seat], function, task)
                     running[future] = seat, task
                 for future in wait(running, LOOK_SECONDS, FIRST_COMPLETED).done:
                     seat, task = running.pop(future)
@@ -99,10 +99,20 @@ def _prepare(threads: int, gpu: str | None, workers: int) -> None:
     """First thing in a new process: CUDA reads the variable when it is first used, never again."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # while idle; its parent ends it
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.environ[NEIGHBOURS] = str(workers)
     if gpu is not None:
         os.environ[VISIBLE] = gpu
     torch.set_num_threads(threads)
+
+
+def _submit(seat: ProcessPoolExecutor, function: Callable[[T], R], task: T) -> Future[R]:
+    """The first task of a seat starts its process: with Ctrl-C blocked, which it inherits until it is prepared."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return seat.submit(_interruptible, function, task)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _interruptible(function: Callable[[T], R], task: T) -> R:
