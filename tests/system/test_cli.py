@@ -16,9 +16,12 @@ from PIL import Image
 from warm_cli import FAST, Finished, Started, train_args, unihssl
 
 import unihssl as package
+from unihssl import methods as registry
 from unihssl.cli import app
+from unihssl.cli.methods import methods
 from unihssl.config import Settings, knob_fields
 from unihssl.methods.presets import RECIPES, ROBUST
+from unihssl.methods.supervised import Supervised
 from unihssl.methods.unihssl import UniHSSLParams
 
 COMMAND = Path(sys.executable).with_name("unihssl")
@@ -399,3 +402,14 @@ def test_a_methods_other_presets_are_told_by_what_they_change():
 def test_an_option_that_is_a_knob(call, said):
     done = unihssl(*call.split())
     assert done.code == 2 and done.stderr.rstrip("\n").endswith(said)
+
+
+def test_a_method_need_not_describe_itself(monkeypatch, capsys):
+    class Silent(Supervised):
+        name = "silent"
+
+    monkeypatch.setattr(registry, "available", lambda: {"silent": Silent})
+    monkeypatch.setattr(registry, "get", lambda name: Silent)
+    methods(name="", json=True)
+    (listed,) = json.loads(capsys.readouterr().out)
+    assert listed["name"] == "silent" and listed["summary"] == ""

@@ -134,7 +134,7 @@ def test_replayed_dropout_draws_what_it_would_have(tmp_path, captures, monkeypat
 
 
 @pytest.mark.parametrize("graph", ["auto", "network"])
-def test_a_network_that_waits_for_the_gpu_runs_as_it_is(graph, tmp_path, replays, captures, monkeypatch, capsys):
+def test_a_network_that_waits_for_the_gpu_runs_as_it_is(graph, tmp_path, replays, captures, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
     monkeypatch.setattr(backbones, "SmallCNN", Waiting)
     plain, found = (train("supervised", tmp_path / kind, graph=kind)[0] for kind in ("off", graph))

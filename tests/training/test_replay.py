@@ -188,9 +188,16 @@ def test_where_nothing_is_replayed_that_is_said_once(make, reason, counted):
     assert not counted and len(notes) == 1 and notes[0].endswith(f"slower: {reason}")
 
 
-def test_what_cannot_be_captured_costs_speed_and_is_said_once(network, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "because"),
+    [
+        (RuntimeError("CUDA out of memory. Tried\nto allocate"), "CUDA out of memory. Tried"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_what_cannot_be_captured_costs_speed_and_is_said_once(error, because, network, monkeypatch):
     def refuse(*arguments, **named):
-        raise RuntimeError("CUDA out of memory. Tried\nto allocate")
+        raise error
 
     notes: list[str] = []
     monkeypatch.setattr(torch.cuda, "make_graphed_callables", refuse)
@@ -198,7 +205,6 @@ def test_what_cannot_be_captured_costs_speed_and_is_said_once(network, monkeypat
     for _ in range(3):
         replayed.begin_step()
         network(X).sum().backward()
-    because = "CUDA out of memory. Tried"
     assert notes == [f"passes through the network are not replayed as CUDA graphs, which is slower: {because}"]
     assert "forward" not in vars(network.encoder.middle)
 

@@ -51,7 +51,7 @@ def methods(
         rows = []
         for m in registry.available().values():
             own = ", ".join(f"{k}={values(m.name)[k]}" for k, *_ in describe_knobs(m.Params))
-            rows.append((m.name, (m.__doc__ or "").splitlines()[0], m.paper, own))
+            rows.append((m.name, (m.__doc__ or "").partition("\n")[0], m.paper, own))
         table = Table(*map(_column, ("method", "what it does", "paper", "its own knobs")), show_lines=True)
     if json:
         keys = ("name", "default", "values", "help") if name else ("name", "summary", "paper", "knobs")

@@ -24,7 +24,7 @@ def create_from_hub(name: str, **options: object) -> nn.Module:
         model: nn.Module = timm.create_model(name, pretrained=True, **options)
         return model
     except (OSError, RuntimeError, ValueError) as error:
-        reason = str(error).splitlines()[0] if online else "the model hub cannot be reached"
+        reason = str(error).partition("\n")[0] if online else "the model hub cannot be reached"
         raise UserError(
             f"could not get pretrained weights for {name} ({reason}): pass --weights FILE with a local copy, "
             "or --weights none to start from scratch (for tiny images, --backbone small_cnn)"

@@ -130,7 +130,7 @@ class _Part:
                 part = _Plain(self.module, self.plain)
                 self.passes.append((kind, torch.cuda.make_graphed_callables(part, (sample,), allow_unused_input=True)))
         except Exception as error:  # not enough memory, or a network that no graph can hold: it runs as it is
-            self.failures.append(str(error).splitlines()[0])
+            self.failures.append((str(error) or type(error).__name__).partition("\n")[0])
         finally:
             torch.cuda.set_stream(stream)  # a capture that fails leaves its own behind
             for buffer, before in buffers:

@@ -96,7 +96,7 @@ class Step:
             self._graph = self._captured()
         except RuntimeError as error:  # not enough memory for a graph's own, or a wait that the watched step had not
             self.optimizer.zero_grad()
-            self._do_with("nothing", str(error).splitlines()[0])
+            self._do_with("nothing", str(error).partition("\n")[0])
 
     def _do_with(self, capture: Capture, reason: str) -> None:
         if self._capture != capture:
