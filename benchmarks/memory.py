@@ -72,7 +72,13 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
 
     torch.set_num_threads(2)
     side, classes = arguments.side, tuple(map(str, range(10)))
-    knobs = {"backbone": arguments.backbone, "weights": "none", "home": home, "tensorboard": False, "batch_size": 32}
+    knobs = {
+        "backbone": arguments.backbone,
+        "weights": "none",
+        "placement": home,
+        "tensorboard": False,
+        "batch_size": 32,
+    }
     settings, params = resolve(knobs | {"max_steps": arguments.steps, "log_every": 10, "initial_view": "test"})
     fabric = make_fabric(settings)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, Display(quiet=True) as display:
@@ -102,7 +108,7 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
         speed = read_metrics(Path(folder))[-1]["images_per_second"]
     on_gpu = fabric.device.type == "cuda"
     return {
-        "home": home,
+        "placement": home,
         "images": count,
         "store GiB": count * side * side * 3 / 2**30,
         "peak own GiB": peak.most["RssAnon"],
@@ -136,7 +142,7 @@ def main() -> None:
             command = [sys.executable, *sys.argv, "--one", f"{home},{count}"]
             done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
             last = (done.stdout.strip().splitlines() or [""])[-1]
-            failed = {"home": home, "images": int(count), "said": (done.stderr.strip().splitlines() or ["?"])[-1]}
+            failed = {"placement": home, "images": int(count), "said": (done.stderr.strip().splitlines() or ["?"])[-1]}
             rows.append(json.loads(last) if done.returncode == 0 else failed)
     title = f"memory, {arguments.backbone}" + (f", {arguments.limit:g} GiB allowed" if arguments.limit else "")
     report(title, rows, arguments)

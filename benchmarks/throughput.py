@@ -165,7 +165,7 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         eager.append(milliseconds(bare))
     if on_gpu:
         row["bare graph ms"] = milliseconds(captured(bare))
-        row["views ms"] = milliseconds(captured(bench.views_only, bench.data.draws.generator))
+        row["views ms"] = milliseconds(captured(bench.views_only, bench.data.random.generator))
         del bench, bare
         torch.cuda.empty_cache()
         row["loop ms"], samples = loop_speed(name, arguments)

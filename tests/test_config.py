@@ -6,7 +6,16 @@ from typing import Literal
 
 import pytest
 
-from unihssl.config import Settings, describe_knobs, knob, knob_fields, parse
+from unihssl.config import (
+    Settings,
+    changes_result,
+    deciding_knobs,
+    describe_knobs,
+    knob,
+    knob_fields,
+    parse,
+    parse_saved,
+)
 from unihssl.errors import UserError
 
 
@@ -194,10 +203,15 @@ def test_settings_are_frozen():
         Settings().epochs = 3
 
 
-def test_knobs_of_earlier_versions_pass_where_they_were_off():
-    (settings,) = parse({"align": "none", "threshold": "fixed", "ema": 0.0}, (Settings,))
-    assert settings == Settings()
+def test_settings_that_an_earlier_version_wrote_can_be_read():
+    (settings,) = parse_saved({"home": "disk", "schedule": "inverse", "align": "none"}, (Settings,))
+    assert settings == Settings(placement="disk", lr_schedule="inverse")
     with pytest.raises(UserError, match="unknown setting 'align'"):
-        parse({"align": "uniform"}, (Settings,))
-    with pytest.raises(UserError, match="unknown setting 'nothing'"):
-        parse({"nothing": None}, (Settings,))
+        parse({"align": "none"}, (Settings,))
+    with pytest.raises(UserError, match="placement must be one of"):
+        parse_saved({"home": "cellar"}, (Settings,))
+
+
+def test_what_decides_the_result_is_said_by_the_knobs():
+    assert deciding_knobs(Settings(device="cpu", preset="paper", epochs=7)) == {"epochs": 7}
+    assert not changes_result("placement") and changes_result("lr") and changes_result("beta")

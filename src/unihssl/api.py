@@ -12,11 +12,11 @@ import torch
 
 from unihssl import methods
 from unihssl.config import Settings, knob_fields, parse
-from unihssl.data.draws import seed_for
+from unihssl.data.batch_random import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
 from unihssl.data.views import Views
 from unihssl.errors import UserError
-from unihssl.evaluation.concerns import concerns
+from unihssl.evaluation.collapse_check import collapse_warnings
 from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.evaluation.samples import known_samples
@@ -236,7 +236,7 @@ def _look_at_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
     guesses = model.probabilities(model.predict_store(pair.unlabeled.store, some_rows)).argmax(1)
     advice = methods.get(model.method).advice(model.params)
     labels = pair.labeled.domain.labels[pair.labeled.split.train]
-    seen: dict[str, Any] = {"warnings": concerns(guesses, labels, pair.classes, advice)}
+    seen: dict[str, Any] = {"warnings": collapse_warnings(guesses, labels, pair.classes, advice)}
     domain = pair.unlabeled.domain
     known = domain.known[some_rows]
     if known.any():

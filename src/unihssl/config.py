@@ -17,9 +17,22 @@ from typing import Any, Literal
 from unihssl.errors import UserError
 
 
-def knob(default: Any, help: str, *, low: float | None = None, high: float | None = None) -> Any:
-    """A dataclass field with its documentation and its inclusive range."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high})
+def knob(
+    default: Any,
+    help: str,
+    *,
+    low: float | None = None,
+    high: float | None = None,
+    changes_result: bool = True,
+    formerly: str = "",
+) -> Any:
+    """A dataclass field with its documentation and its inclusive range.
+
+    `changes_result` is False for knobs that do not change what is learnt: a resumed run may set them anew. `formerly`
+    is the name an earlier version gave the knob: files that it wrote can still be read.
+    """
+    about = {"help": help, "low": low, "high": high, "changes_result": changes_result, "formerly": formerly}
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True)
@@ -27,10 +40,11 @@ class Settings:
     """What every run has, whatever its method. Defaults are the paper's where it states one; presets come on top."""
 
     method: str = knob("unihssl", "Name of the training method.")
-    preset: Literal["", "finetune", "original", "paper", "robust"] = knob(
+    preset: str = knob(
         "",
         "The method's settings: `finetune` for pretrained networks or its authors' `original`; of Uni-HSSL `paper` or "
         "`robust`; empty: the method's default.",
+        changes_result=False,  # the knobs it sets do
     )
     dataset: Literal["", "office-31", "office-home", "visda-2017", "isic-2019"] = knob(
         "", "Benchmark whose own entry of the preset applies."
@@ -39,8 +53,8 @@ class Settings:
     weights: str = knob("pretrained", "`pretrained` (timm's hub), `none`, or a weights file.")
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)
 
-    labeled: str = knob("", "Source of the labeled domain: folder of class folders, CSV or .npz.")
-    unlabeled: str = knob("", "Source of the unlabeled domain: folder, CSV, .npz or .npy.")
+    labeled: str = knob("", "Source of the labeled domain: folder of class folders, CSV or .npz.", changes_result=False)
+    unlabeled: str = knob("", "Source of the unlabeled domain: folder, CSV, .npz or .npy.", changes_result=False)
     unlabeled_layout: Literal["auto", "classes", "flat"] = knob(
         "auto", "Do the unlabeled folder's sub-folders name classes? `auto` looks; `flat` ignores them."
     )
@@ -61,7 +75,9 @@ class Settings:
         0, "Side of the stored square images; 0: small ones keep their size, else by backbone.", low=0, high=2048
     )
     cache: str = knob(
-        "", "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing."
+        "",
+        "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing.",
+        changes_result=False,
     )
     weak_view: Literal["crop", "translate", "resized_crop", "center"] = knob(
         "crop", "Training view: random crop, shift by up to 12.5%, random resized crop, or the centre."
@@ -87,8 +103,10 @@ class Settings:
     nesterov: bool = knob(True, "Nesterov's form of the momentum.")
     weight_decay: float = knob(1e-3, "L2 regularisation.", low=0)
     decay_bias_and_norm: bool = knob(True, "Apply weight decay to biases and normalisation layers too.")
-    schedule: Literal["cosine", "cosine_7_16", "constant", "inverse"] = knob(
-        "cosine", "Learning-rate schedule: cosine to 0, cos(7 pi t / 16), none, (1 + decay_gamma * step)^-decay_power."
+    lr_schedule: Literal["cosine", "cosine_7_16", "constant", "inverse"] = knob(
+        "cosine",
+        "Learning-rate schedule: cosine to 0, cos(7 pi t / 16), none, (1 + decay_gamma * step)^-decay_power.",
+        formerly="schedule",
     )
     cosine_horizon: float = knob(1.0, "Length of the cosine in units of the stage; above 1 ends before 0.", low=1)
     lr_warm_up: float = knob(0.0, "Share of the stage in which the rate first rises linearly.", low=0, high=1)
@@ -98,24 +116,33 @@ class Settings:
         "iteration", "What moves the schedule and the mixup ramp forward."
     )
 
-    home: Literal["auto", "gpu", "host", "disk"] = knob(
-        "auto", "Where decoded samples live: on the GPU, in host memory, memory-mapped; `auto`: the first with room."
+    placement: Literal["auto", "gpu", "host", "disk"] = knob(
+        "auto",
+        "Where decoded samples are kept: on the GPU, in host memory, memory-mapped; `auto`: the first with room.",
+        changes_result=False,
+        formerly="home",
     )
-    device: Literal["auto", "cpu", "cuda"] = knob("auto", "Where to train.")
-    devices: int = knob(1, "GPUs (or CPU processes) of each machine; under torchrun or SLURM they say it.", low=1)
-    nodes: int = knob(1, "Number of machines; under torchrun or SLURM they say it.", low=1)
+    device: Literal["auto", "cpu", "cuda"] = knob("auto", "Where to train.", changes_result=False)
+    devices: int = knob(
+        1, "GPUs (or CPU processes) per machine; taken from torchrun or SLURM.", low=1, changes_result=False
+    )
+    nodes: int = knob(1, "Number of machines; taken from torchrun or SLURM.", low=1, changes_result=False)
     sync_batch_norm: bool = knob(True, "With several processes: BatchNorm's statistics are of the whole batch.")
     precision: Literal["auto", "bf16", "fp32"] = knob("auto", "`auto` is bf16 autocast on a GPU, else fp32.")
     graph: Literal["auto", "network", "off"] = knob(
         "auto",
         "Replay training steps as CUDA graphs; whole on one GPU, if the method never waits for it; else, "
         "or with `network`, the passes through the network, unless their BatchNorm is synchronised.",
+        changes_result=False,
     )
-    log_every: int = knob(50, "Steps between two lines of the log.", low=1)
+    log_every: int = knob(50, "Steps between two lines of the log.", low=1, changes_result=False)
     checkpoint_seconds: float = knob(
-        30.0, "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.", low=0
+        30.0,
+        "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.",
+        low=0,
+        changes_result=False,
     )
-    tensorboard: bool = knob(True, "Write TensorBoard events beside metrics.jsonl.")
+    tensorboard: bool = knob(True, "Write TensorBoard events beside metrics.jsonl.", changes_result=False)
 
     def __post_init__(self) -> None:
         if self.unlabeled_batch == 1:
@@ -133,14 +160,30 @@ def knob_fields(*classes: type) -> dict[str, tuple[dataclasses.Field[Any], Any]]
     return found
 
 
-# Knobs that earlier versions of Uni-HSSL had, at the value that meant no such thing: their runs can still be read.
-RETIRED = {"ema": 0.0, "align": "none", "threshold": "fixed"}
+def changes_result(name: str) -> bool:
+    """Whether a knob changes what is learnt; a method's own do, and unknown ones may."""
+    known = Settings.__dataclass_fields__.get(name)
+    return known is None or bool(known.metadata["changes_result"])
+
+
+def deciding_knobs(*parts: Any) -> dict[str, Any]:
+    """Every knob that changes what is learnt, unless at its default: a later version may have more of them."""
+    return {
+        spec.name: value
+        for part in parts
+        for spec in dataclasses.fields(part)
+        if changes_result(spec.name) and (value := getattr(part, spec.name)) != spec.default
+    }
 
 
 def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]:
-    """Build one instance of each dataclass from a flat mapping; names and values are checked."""
+    """Build one instance of each dataclass from a flat mapping; names and values are checked.
+
+    >>> settings, = parse({"epochs": "5"}, (Settings,))
+    >>> settings.epochs
+    5
+    """
     fields = knob_fields(*classes)
-    values = {name: v for name, v in values.items() if name in fields or (name, v) not in RETIRED.items()}
     for name in values:
         if name not in fields:
             near = difflib.get_close_matches(str(name), fields, n=1, cutoff=0.5)
@@ -148,6 +191,18 @@ def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]
             raise UserError(f"unknown setting '{name}': {hint}")
     clean = {name: _convert(name, value, *fields[name]) for name, value in values.items()}
     return tuple(cls(**{f.name: clean[f.name] for f in dataclasses.fields(cls) if f.name in clean}) for cls in classes)
+
+
+def parse_saved(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]:
+    """The same for values from a file that any version wrote: former names are understood, unknown ones ignored.
+
+    >>> parse_saved({"home": "host", "gone": 1}, (Settings,))[0].placement
+    'host'
+    """
+    fields = knob_fields(*classes)
+    now = {spec.metadata["formerly"]: name for name, (spec, _) in fields.items() if spec.metadata["formerly"]}
+    current = {now.get(name, name): value for name, value in values.items()}
+    return parse({name: value for name, value in current.items() if name in fields}, classes)
 
 
 def describe_knobs(*classes: type) -> list[tuple[str, str, str, str]]:

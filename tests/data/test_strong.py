@@ -11,9 +11,9 @@ from PIL import Image
 from timm.data import auto_augment as timm_ops
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from unihssl.data import moco, pixels, randaugment
-from unihssl.data.draws import Draws
-from unihssl.data.moco import moco_view
+from unihssl.data import color_jitter, pixels, randaugment
+from unihssl.data.batch_random import BatchRandom
+from unihssl.data.color_jitter import moco_view
 from unihssl.data.randaugment import FIXMATCH_IMAGENET, TIMM_M10_N2, TORCHSSL, Op, RandAugment, rand_augment
 
 HEIGHT, WIDTH = 40, 56
@@ -58,7 +58,7 @@ SINGLE_CALLS = [(op, argument) for op, arguments in (POINTWISE | WARPS).items() 
 
 
 def draws(seed=0):
-    return Draws(seed=seed)
+    return BatchRandom(seed=seed)
 
 
 def noise(height=HEIGHT, width=WIDTH):
@@ -369,7 +369,7 @@ def test_cutout_is_torchssls():
 
 def jitter_one(image, brightness=1.0, contrast=1.0, saturation=1.0, hue=0.0):
     factors = (torch.tensor(each).view(1, 1, 1, 1) for each in (brightness, contrast, saturation, hue))
-    return moco.colour_jitter(batch(image), *factors)[0].permute(1, 2, 0).numpy()
+    return color_jitter.colour_jitter(batch(image), *factors)[0].permute(1, 2, 0).numpy()
 
 
 @pytest.mark.parametrize("picture", PICTURES)
@@ -395,7 +395,7 @@ def test_hue_is_torchvisions(hue, picture):
 @pytest.mark.parametrize(("side", "kernel"), [((HEIGHT, WIDTH), 5), ((16, 16), 3), ((224, 224), 23)])
 def test_blur_is_torchvisions(side, kernel, sigma):
     images = batch(noise(*side), scene(*side))
-    ours = moco.gaussian_blur(images, torch.tensor([sigma, 0.1]).view(-1, 1, 1, 1))
+    ours = color_jitter.gaussian_blur(images, torch.tensor([sigma, 0.1]).view(-1, 1, 1, 1))
     torch.testing.assert_close(ours[0], tvf.gaussian_blur(images[0], kernel, sigma), rtol=0, atol=0.01)
     torch.testing.assert_close(ours[1], images[1], rtol=0, atol=0.01)
 

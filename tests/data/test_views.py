@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from unihssl.data.draws import Draws
+from unihssl.data.batch_random import BatchRandom
 from unihssl.data.views import Views
 
 ZERO, ONE = (0.0,) * 3, (1.0,) * 3
@@ -13,7 +13,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def draws(seed=0):
-    return Draws(seed=seed)
+    return BatchRandom(seed=seed)
 
 
 def maps(count, height, width):

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from unihssl.data import catalog
-from unihssl.experiments.grid import Run
-from unihssl.experiments.grids import benchmark_runs
+from unihssl.experiments.designs import benchmark_runs
 from unihssl.experiments.protocol import Protocol
+from unihssl.experiments.runner import Run
 
 LOAD = Protocol(catalog.get("digits")).loader
 

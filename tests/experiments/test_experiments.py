@@ -20,7 +20,7 @@ from catalog_trees import lay_out, lay_out_isic
 from unihssl.cli import app
 from unihssl.data import catalog
 from unihssl.errors import UserError
-from unihssl.experiments.grids import VARIANTS, ablation_runs, sensitivity_runs, sensitivity_values
+from unihssl.experiments.designs import VARIANTS, ablation_runs, sensitivity_runs, sensitivity_values
 from unihssl.experiments.protocol import Protocol
 
 OFFICE31 = catalog.get("office-31")

@@ -14,10 +14,10 @@ import pytest
 from digit_runs import LOAD, digit_runs
 
 from unihssl.errors import UserError
-from unihssl.experiments.grid import Run, run_grid
 from unihssl.experiments.launchers import Launcher, LocalLauncher, ProcessDiedError, make_launcher
 from unihssl.experiments.launchers.local import VISIBLE, assign_gpus, visible_gpus
 from unihssl.experiments.launchers.on_ray import cluster, import_ray, share_cpus, share_gpus
+from unihssl.experiments.runner import Run, run_grid
 
 LIMIT = 300  # seconds to wait for what should come soon
 

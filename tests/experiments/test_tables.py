@@ -11,7 +11,7 @@ from rich.console import Console
 
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
-from unihssl.experiments.details import detail_rows, detail_tables, long_csv
+from unihssl.experiments.pair_tables import detail_rows, detail_tables, long_csv
 from unihssl.experiments.render import latex, markdown, terminal
 from unihssl.experiments.results import Record, told_apart
 from unihssl.experiments.statistics import TEST, p_value

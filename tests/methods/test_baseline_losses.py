@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.methods import adversarial, biadapt, cdan, flexmatch, mcc, simmatch
-from unihssl.methods.average import WeightAverage
 from unihssl.methods.base import Task
+from unihssl.methods.ema import EMA
 
 seeds = st.integers(0, 2**32 - 1)
 sizes = st.integers(2, 9)
@@ -412,7 +412,7 @@ def test_a_simmatch_step_against_section_5(threshold):
 def test_the_average_follows_parameters_and_copies_buffers():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
-    average = WeightAverage(network, 0.9)
+    average = EMA(network, 0.9)
     expected = [p.detach().clone() for p in network.parameters()]
     assert not any(p.requires_grad for p in average.parameters())
     for step in range(4):

@@ -6,13 +6,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from unihssl.data.draws import Draws
+from unihssl.data.batch_random import BatchRandom
 from unihssl.methods.mixing import draw_mixing
 
 
 def draw(labeled: int, unlabeled: int, schedule: str, per: str = "sample", progress: float = 0.0, seed: int = 0):
     sides = {"labeled": range(labeled), "unlabeled": range(unlabeled)}
-    return draw_mixing(SimpleNamespace(**sides, progress=progress, draws=Draws(seed=seed)), 0.75, schedule, per)
+    return draw_mixing(SimpleNamespace(**sides, progress=progress, random=BatchRandom(seed=seed)), 0.75, schedule, per)
 
 
 def ratios(labeled: int, unlabeled: int, *args: object, **options: object) -> Tensor:

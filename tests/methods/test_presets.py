@@ -17,9 +17,9 @@ CROP = {"weak_view": "crop"}
 RESIZED = {"weak_view": "resized_crop", "area_labeled": 0.08, "area_unlabeled": 0.08}
 CENTRE = {"weak_view": "center"}
 SGD = {"momentum": 0.9, "nesterov": True, "decay_bias_and_norm": True, "lr_warm_up": 0.0}
-INVERSE = SGD | {"schedule": "inverse", "decay_power": 0.75, "weight_decay": 1e-3}
+INVERSE = SGD | {"lr_schedule": "inverse", "decay_power": 0.75, "weight_decay": 1e-3}
 
-SUPERVISED = SGD | CROP | {"lr": 5e-4, "head_lr": 1.0, "weight_decay": 1e-3, "schedule": "cosine"}
+SUPERVISED = SGD | CROP | {"lr": 5e-4, "head_lr": 1.0, "weight_decay": 1e-3, "lr_schedule": "cosine"}
 SUPERVISED |= {"cosine_horizon": 1.0, "epochs": 100, "steps": 0, "batch_size": 32, "unlabeled_batch": 0}
 
 # Section 3. The tables give the head's rate; the backbone's, `lr`, is a tenth of it.
@@ -33,7 +33,13 @@ FIXMATCH_BY_DATASET = {"": OFFICE_HOME, "office-31": OFFICE_31, "office-home": O
 FIXMATCH_BY_DATASET["isic-2019"] = OFFICE_HOME
 
 FROM_SCRATCH = SGD | {"lr": 0.03, "head_lr": 1.0, "weight_decay": 5e-4, "decay_bias_and_norm": False}
-FROM_SCRATCH |= {"schedule": "cosine_7_16", "steps": 2**20, "batch_size": 64, "unlabeled_batch": 7 * 64, "ema": 0.999}
+FROM_SCRATCH |= {
+    "lr_schedule": "cosine_7_16",
+    "steps": 2**20,
+    "batch_size": 64,
+    "unlabeled_batch": 7 * 64,
+    "ema": 0.999,
+}
 FROM_SCRATCH |= {"threshold": 0.95, "lambda_u": 1.0, "strong_view": "randaugment_cutout", "batch_norm": "joint"}
 FROM_SCRATCH |= {"bottleneck": 0}
 
@@ -67,7 +73,7 @@ ROUTER = {"sup_epochs": 100, "sup_lr": 5e-4, "router": "network", "router_epochs
 # Section 8.
 BIADAPT = CROP | {"transfer": "mmd", "lambda_t": 0.5, "lambda_s": 0.1, "bottleneck": 256, "lr": 5e-4, "head_lr": 1.0}
 BIADAPT |= {"momentum": 0.9, "nesterov": False, "weight_decay": 5e-4, "decay_bias_and_norm": False}
-BIADAPT |= {"schedule": "constant", "steps": 2000, "unlabeled_batch": 0}
+BIADAPT |= {"lr_schedule": "constant", "steps": 2000, "unlabeled_batch": 0}
 
 EXPECTED: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("finetune", "supervised"): dict.fromkeys(DATASETS, SUPERVISED),
@@ -93,7 +99,7 @@ EXPECTED: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
     ("original", "simmatch"): dict.fromkeys(
         DATASETS,
         SIMMATCH
-        | {"lr": 0.03, "head_lr": 1.0, "batch_size": 64, "unlabeled_batch": 5 * 64, "schedule": "cosine"}
+        | {"lr": 0.03, "head_lr": 1.0, "batch_size": 64, "unlabeled_batch": 5 * 64, "lr_schedule": "cosine"}
         | {"epochs": 400, "epoch_length": "unlabeled", "steps": 0, "lr_warm_up": 5 / 400},
     ),
     ("original", "cdan"): dict.fromkeys(DATASETS, CDAN_OFFICIAL),
@@ -193,7 +199,7 @@ def test_epochs_asked_for_win_over_a_presets_steps(method):
     assert resolved(method=method, dataset="office-31", batch_size=8)["unlabeled_batch"] == 0
 
 
-RECIPE = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "schedule": "cosine", "epochs": 20, "steps": 0}
+RECIPE = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_schedule": "cosine", "epochs": 20, "steps": 0}
 RECIPE |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop", "bottleneck": 0}
 RECIPE |= {"sup_lr": 0.03, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
 

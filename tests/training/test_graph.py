@@ -87,7 +87,7 @@ def test_replayed_steps_are_the_steps_themselves(method, knobs, tmp_path, replay
         assert one == pytest.approx(other, rel=1e-3, abs=1e-3)
 
 
-OTHERS = [{"batch_norm": "separate"}, {"prototypes": "full"}, {"home": "host"}, {"precision": "bf16"}]
+OTHERS = [{"batch_norm": "separate"}, {"prototypes": "full"}, {"placement": "host"}, {"precision": "bf16"}]
 APART = [("unihssl", knobs) for knobs in OTHERS]
 
 
@@ -210,7 +210,7 @@ def test_prototypes_over_all_data_replay_the_network_alone(tmp_path, replays, ca
 @pytest.mark.parametrize("home", ["gpu", "host"])
 def test_a_killed_run_goes_on_under_graphs(home, tmp_path, monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    whole, _ = train("unihssl", tmp_path / "whole", home=home)
+    whole, _ = train("unihssl", tmp_path / "whole", placement=home)
     real, calls = step_module.Step.__call__, []
 
     def stop(self):
@@ -221,9 +221,12 @@ def test_a_killed_run_goes_on_under_graphs(home, tmp_path, monkeypatch):
 
     monkeypatch.setattr(step_module.Step, "__call__", stop)
     with pytest.raises(KeyboardInterrupt):
-        train("unihssl", tmp_path / "run", home=home, checkpoint_seconds=0)
+        train("unihssl", tmp_path / "run", placement=home, checkpoint_seconds=0)
     known = knob_fields(Settings, methods.get("unihssl").Params)
-    mine = {name: value for name, value in KNOBS.items() if name in known} | {"home": home, "checkpoint_seconds": 0}
+    mine = {name: value for name, value in KNOBS.items() if name in known} | {
+        "placement": home,
+        "checkpoint_seconds": 0,
+    }
     resumed = unihssl.fit(LABELED, UNLABELED, tmp_path / "run", resume=True, **mine).network.state_dict()
     for name, value in whole.items():
         torch.testing.assert_close(resumed[name], value, rtol=1e-3, atol=1e-4, msg=name)

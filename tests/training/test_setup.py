@@ -7,7 +7,7 @@ import torch
 
 from unihssl import UserError
 from unihssl.config import Settings
-from unihssl.methods.average import WeightAverage
+from unihssl.methods.ema import EMA
 from unihssl.models.classifier import Classifier
 from unihssl.models.device import pick_device
 from unihssl.models.small import SmallCNN
@@ -32,13 +32,13 @@ from unihssl.training.setup import (
     ],
 )
 def test_cosine_goes_from_one_to_zero_over_its_horizon(progress, horizon, factor):
-    settings = Settings(schedule="cosine", cosine_horizon=horizon)
+    settings = Settings(lr_schedule="cosine", cosine_horizon=horizon)
     assert schedule_factor(settings, 0, progress) == pytest.approx(factor)
-    assert schedule_factor(Settings(schedule="constant", cosine_horizon=horizon), 0, progress) == 1
+    assert schedule_factor(Settings(lr_schedule="constant", cosine_horizon=horizon), 0, progress) == 1
 
 
 def test_what_is_not_trained_is_not_the_optimisers(network):
-    both = torch.nn.ModuleList([network, WeightAverage(network, 0.9)])
+    both = torch.nn.ModuleList([network, EMA(network, 0.9)])
     counts = [sum(len(g["params"]) for g in make_optimizer(m, Settings()).param_groups) for m in (network, both)]
     assert counts[0] == counts[1] == len(list(network.parameters()))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.grid import make_protocol, run_and_report
+from unihssl.cli.grid_command import make_protocol, run_and_report
 from unihssl.cli.options import (
     BACKBONE,
     DATASET,
@@ -51,7 +51,7 @@ def ablation(
     Runs are kept and resumed like those of `unihssl benchmark`, and shared with them in one --out. ablation.md
     (ablation-of-robust.md), .tex, .csv and .json are written beside the runs.
     """
-    from unihssl.experiments.grids import ablation_runs
+    from unihssl.experiments.designs import ablation_runs
     from unihssl.experiments.launchers import make_launcher
 
     protocol = make_protocol(dataset, root, preset, backbone, weights, group_by, settings)

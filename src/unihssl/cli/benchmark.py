@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.grid import make_protocol, run_and_report
+from unihssl.cli.grid_command import make_protocol, run_and_report
 from unihssl.cli.options import (
     BACKBONE,
     DATASET,
@@ -54,7 +54,7 @@ def benchmark(
     again; a failed run is named at the end and does not stop the others. table.md, .tex, .csv and .json are written
     beside the runs; `unihssl table` makes them again from the folders alone. How to read them: docs/experiments.md.
     """
-    from unihssl.experiments.grids import benchmark_runs
+    from unihssl.experiments.designs import benchmark_runs
     from unihssl.experiments.launchers import make_launcher
 
     protocol = make_protocol(dataset, root, preset, backbone, weights, group_by, settings)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.grid import make_protocol, run_and_report
+from unihssl.cli.grid_command import make_protocol, run_and_report
 from unihssl.cli.options import (
     BACKBONE,
     DATASET,
@@ -54,7 +54,7 @@ def sensitivity(
     Runs are kept and resumed like those of `unihssl benchmark`, and shared with them in one --out. sensitivity.md,
     .tex, .csv and .json are written beside the runs.
     """
-    from unihssl.experiments.grids import sensitivity_runs, sensitivity_values
+    from unihssl.experiments.designs import sensitivity_runs, sensitivity_values
     from unihssl.experiments.launchers import make_launcher
     from unihssl.experiments.paper import METHOD, UNIHSSL
 

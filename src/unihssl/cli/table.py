@@ -26,9 +26,9 @@ def table(
     """
     import json as json_format
 
-    from unihssl.cli.grid import show
+    from unihssl.cli.grid_command import show
     from unihssl.errors import UserError
-    from unihssl.experiments.details import detail_rows
+    from unihssl.experiments.pair_tables import detail_rows
     from unihssl.experiments.report import SUFFIXES, as_text
     from unihssl.experiments.results import read_all
     from unihssl.files import make_folder, write_text

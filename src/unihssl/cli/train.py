@@ -21,8 +21,8 @@ def train(
     backbone: str = typer.Option("", help="timm model name, small_cnn or mlp.", show_default="resnet50"),
     weights: str = typer.Option("", help="pretrained, none, or a weights file.", show_default="pretrained"),
     seed: int | None = typer.Option(None, help="Seeds split, weights and draws.", show_default="0"),
-    home: str = typer.Option(
-        "", help="Where decoded images live: auto, gpu, host or disk (memory-mapped).", show_default="auto"
+    placement: str = typer.Option(
+        "", help="Where decoded images are kept: auto, gpu, host or disk (memory-mapped).", show_default="auto"
     ),
     precision: str = typer.Option("", help="auto (bf16 on a GPU), bf16 or fp32.", show_default="auto"),
     resume: bool = typer.Option(False, help="Go on with the run in --out where it was stopped or killed."),
@@ -51,7 +51,7 @@ def train(
         "method": method,
         "backbone": backbone,
         "weights": weights,
-        "home": home,
+        "placement": placement,
         "precision": precision,
     }
     given = {name: value for name, value in given.items() if value} | ({} if seed is None else {"seed": seed})

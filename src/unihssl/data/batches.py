@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unihssl.data.draws import Draws, seed_for, seed_network
-from unihssl.data.feed import Feed
+from unihssl.data.batch_random import BatchRandom, seed_for, seed_network
+from unihssl.data.prefetch import Prefetcher
 from unihssl.data.store import Store
 from unihssl.data.views import Views
 
@@ -22,8 +22,10 @@ from unihssl.data.views import Views
 class Samples:
     """A batch of one domain: rows (in the domain's training part), labels if they may be seen, and views."""
 
-    def __init__(self, images: Tensor, rows: Tensor, views: Views, draws: Draws, labels: Tensor | None = None) -> None:
-        self.images, self.rows, self.views, self.draws, self._labels = images, rows, views, draws, labels
+    def __init__(
+        self, images: Tensor, rows: Tensor, views: Views, random: BatchRandom, labels: Tensor | None = None
+    ) -> None:
+        self.images, self.rows, self.views, self.random, self._labels = images, rows, views, random, labels
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -37,16 +39,16 @@ class Samples:
     @cached_property
     def weak(self) -> Tensor:
         """The training view; the same one however often it is asked for."""
-        return self.views.weak(self.images, self.draws)
+        return self.views.weak(self.images, self.random)
 
     @cached_property
     def crop(self) -> Tensor:
         """The plain random crop, for stages that want it whatever the method's own view is."""
-        return self.views.weak(self.images, self.draws, "crop")
+        return self.views.weak(self.images, self.random, "crop")
 
     @cached_property
     def strong(self) -> Tensor:
-        return self.views.strong(self.images, self.draws)
+        return self.views.strong(self.images, self.random)
 
     @cached_property
     def test(self) -> Tensor:
@@ -75,7 +77,7 @@ class TrainingDomain:
         self.labels = None if labels is None else labels.to(home)[self.rows].to(self.device)
         self.batch = min(batch, len(rows))
         self.now = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
-        self._feed = None if self.device == home else Feed(store.samples, len(self.now), self.device)
+        self._prefetcher = None if self.device == home else Prefetcher(store.samples, len(self.now), self.device)
         self._step, self._fed = (0, 0), (-1, -1)
         self._orders: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 
@@ -91,35 +93,35 @@ class TrainingDomain:
 
     def settle(self) -> None:
         """Wait until nothing is on its way to the device."""
-        if self._feed:
-            self._feed.settle()
+        if self._prefetcher:
+            self._prefetcher.settle()
 
-    def samples(self, draws: Draws) -> Samples:
+    def samples(self, random: BatchRandom) -> Samples:
         """The batch of the step that was loaded."""
-        if self._feed and self._fed != self._step:
+        if self._prefetcher and self._fed != self._step:
             self._fetch()
-        images = self._feed.images if self._feed else self.store.take(self.rows[self.now])
-        return self._samples(images, self.now, draws)
+        images = self._prefetcher.images if self._prefetcher else self.store.take(self.rows[self.now])
+        return self._samples(images, self.now, random)
 
-    def sweep(self, draws: Draws, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
+    def sweep(self, random: BatchRandom, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
         """Every training sample once, in order or shuffled, on every process alike; batches as even as can be."""
-        draws = draws.for_all()
+        random = random.for_all()
         order = torch.arange(len(self), device=self.device)
         if shuffled:
-            order = torch.randperm(len(self), device=self.device, generator=draws.generator)
+            order = torch.randperm(len(self), device=self.device, generator=random.generator)
         for rows in torch.tensor_split(order, math.ceil(len(order) / batch)):
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
-            yield self._samples(images, rows, draws)
+            yield self._samples(images, rows, random)
 
-    def _samples(self, images: Tensor, rows: Tensor, draws: Draws) -> Samples:
+    def _samples(self, images: Tensor, rows: Tensor, random: BatchRandom) -> Samples:
         labels = None if self.labels is None else self.labels[rows]
-        return Samples(images, rows, self.views, draws, labels)
+        return Samples(images, rows, self.views, random, labels)
 
     def _fetch(self) -> None:
-        if self._feed and self._fed != self._step:
+        if self._prefetcher and self._fed != self._step:
             stage, step = self._step
             here, ahead = (self.rows[self._rows_of(stage, s)[0]] for s in (step, step + 1))
-            self._feed.load((stage, step), here, (stage, step + 1), ahead)
+            self._prefetcher.load((stage, step), here, (stage, step + 1), ahead)
         self._fed = self._step
 
     def _rows_of(self, stage: int, step: int) -> tuple[Tensor, Tensor]:
@@ -146,7 +148,7 @@ class PairedBatch:
     """
 
     def __init__(self, data: "PairedData") -> None:
-        self.data, self.draws, self.step, self.progress = data, data.draws, data.step, data.progress
+        self.data, self.random, self.step, self.progress = data, data.random, data.step, data.progress
 
     @property
     def images(self) -> int:
@@ -155,11 +157,11 @@ class PairedBatch:
 
     @cached_property
     def labeled(self) -> Samples:
-        return self.data.labeled.samples(self.draws)
+        return self.data.labeled.samples(self.random)
 
     @cached_property
     def unlabeled(self) -> Samples:
-        return self.data.unlabeled.samples(self.draws)
+        return self.data.unlabeled.samples(self.random)
 
 
 class PairedData:
@@ -168,18 +170,18 @@ class PairedData:
     def __init__(self, labeled: TrainingDomain, unlabeled: TrainingDomain, seed: int) -> None:
         self.labeled, self.unlabeled, self.seed = labeled, unlabeled, seed
         self.device, self.rank = labeled.device, labeled.shard[0]
-        self.draws = Draws(self.device, labeled.shard)
+        self.random = BatchRandom(self.device, labeled.shard)
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.progress = torch.zeros((), dtype=torch.float64, device=self.device)
 
     def reseed(self, stage: int, step: int) -> None:
         """Start the draws of one step; called before anything random happens in it. Dropout differs by process."""
-        self.draws.generator.manual_seed(seed_for("views", self.seed, stage, step, 0))
+        self.random.generator.manual_seed(seed_for("views", self.seed, stage, step, 0))
         seed_network(seed_for("network", self.seed, stage, step, self.rank), self.device)
 
     def reseed_before(self, stage: int) -> None:
         """Start the draws made before a stage's first step, which all processes must make alike."""
-        self.draws.generator.manual_seed(seed_for("views", self.seed, stage))
+        self.random.generator.manual_seed(seed_for("views", self.seed, stage))
         seed_network(seed_for("network", self.seed, stage), self.device)
 
     def load(self, stage: int, step: int, progress: float) -> None:

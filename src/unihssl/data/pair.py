@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from unihssl.config import Settings
+from unihssl.data.batch_random import seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
-from unihssl.data.draws import seed_for
-from unihssl.data.home import settle
 from unihssl.data.paths import FullPaths
+from unihssl.data.placement import place_stores
 from unihssl.data.readers import Label
 from unihssl.data.sources import Domain, labeled_domain, unlabeled_domain
 from unihssl.data.split import Split, split_domain, thin_classes
@@ -61,7 +61,7 @@ class DomainPair:
         The unlabeled part gets no labels, so that none can be used.
         """
         labels = torch.from_numpy(self.labeled.domain.labels)
-        stores, said = settle([self.labeled.store, self.unlabeled.store], device, settings.home, shard[1])
+        stores, said = place_stores([self.labeled.store, self.unlabeled.store], device, settings.placement, shard[1])
 
         def training(part: Part, stream: int, wish: int, area: float, labels: Tensor | None) -> TrainingDomain:
             seed = seed_for("domain", settings.seed, stream)

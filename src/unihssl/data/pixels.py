@@ -20,12 +20,12 @@ def gray(images: Tensor) -> Tensor:
     return (images * shares).sum(1, keepdim=True).add_(0.5).floor_()
 
 
-def in_parts(view: Callable[..., Tensor], images: Tensor, *draws: Tensor) -> Tensor:
+def in_parts(view: Callable[..., Tensor], images: Tensor, *drawn: Tensor) -> Tensor:
     """The view of the images as float planes, on a CPU some at a time; back in their own type and memory format."""
     if images.dim() != 4 or images.shape[1] != 3:
         raise ValueError(f"strong views need images of shape (B, 3, H, W), got {tuple(images.shape)}")
     parts = 1 + images.numel() // (3 * CACHED_PIXELS) if images.device.type == "cpu" else 1
-    samples = zip(*(each.chunk(parts) for each in (images.float().contiguous(), *draws)), strict=True)
+    samples = zip(*(each.chunk(parts) for each in (images.float().contiguous(), *drawn)), strict=True)
     views = [view(*some) for some in samples]
     out = (torch.cat(views) if parts > 1 else views[0]).to(images.dtype)
     channels_last = images.is_contiguous(memory_format=torch.channels_last)

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unihssl.data.draws import Draws
+from unihssl.data.batch_random import BatchRandom
 from unihssl.data.pixels import blend, constant, gray, in_parts
 
 MAX_LEVEL = 10.0
@@ -74,10 +74,10 @@ FIXMATCH_IMAGENET = RandAugment(
 
 
 @torch.no_grad()
-def rand_augment(images: Tensor, draws: Draws, policy: RandAugment = TIMM_M10_N2) -> Tensor:
+def rand_augment(images: Tensor, random: BatchRandom, policy: RandAugment = TIMM_M10_N2) -> Tensor:
     """Each sample through its own `num_ops` ops, drawn with replacement, then its own cutout if the policy has one."""
-    ops, arguments = draw_ops(len(images), draws, policy)
-    squares = draws.uniform(len(images), 3)
+    ops, arguments = draw_ops(len(images), random, policy)
+    squares = random.uniform(len(images), 3)
 
     def layers(images: Tensor, ops: Tensor, arguments: Tensor, squares: Tensor) -> Tensor:
         out = apply_ops(images.round().clamp(0, 255), ops, arguments, policy)
@@ -86,19 +86,19 @@ def rand_augment(images: Tensor, draws: Draws, policy: RandAugment = TIMM_M10_N2
     return in_parts(layers, images, ops, arguments, squares)
 
 
-def draw_ops(count: int, draws: Draws, policy: RandAugment) -> tuple[Tensor, Tensor]:
+def draw_ops(count: int, random: BatchRandom, policy: RandAugment) -> tuple[Tensor, Tensor]:
     """Ops and their arguments, both (count, num_ops); a layer that is not applied is the identity."""
     shape = (count, policy.num_ops)
-    drawn = draws.integers(len(policy.ops), *shape)
-    applied = draws.uniform(*shape) < policy.probability
+    drawn = random.integers(len(policy.ops), *shape)
+    applied = random.uniform(*shape) < policy.probability
     ops = torch.where(applied, constant(policy.ops, drawn.device, torch.int64)[drawn], int(Op.IDENTITY))
     if policy.level == "normal":
-        levels = policy.mean + policy.std * draws.normal(*shape)
+        levels = policy.mean + policy.std * random.normal(*shape)
     elif policy.level == "uniform":
-        levels = MAX_LEVEL * draws.uniform(*shape)
+        levels = MAX_LEVEL * random.uniform(*shape)
     else:
-        levels = draws.integers(int(MAX_LEVEL) + 1, *shape).float()
-    signs = 1 - 2 * draws.integers(2, *shape)
+        levels = random.integers(int(MAX_LEVEL) + 1, *shape).float()
+    signs = 1 - 2 * random.integers(2, *shape)
     return ops, op_arguments(ops, levels.clamp(0, MAX_LEVEL), signs, policy)
 
 

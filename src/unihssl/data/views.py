@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unihssl.data.draws import Draws
-from unihssl.data.moco import moco_view
+from unihssl.data.batch_random import BatchRandom
+from unihssl.data.color_jitter import moco_view
 from unihssl.data.randaugment import FIXMATCH_IMAGENET, TIMM_M10_N2, TORCHSSL, rand_augment
 
 WeakView = Literal["crop", "translate", "resized_crop", "center"]
@@ -42,33 +42,33 @@ class Views:
             return images
         return self._normalised(self._pixels(self._centre(images)))
 
-    def weak(self, images: Tensor, draws: Draws, kind: WeakView | None = None) -> Tensor:
+    def weak(self, images: Tensor, random: BatchRandom, kind: WeakView | None = None) -> Tensor:
         """A random crop (or shift, or resized crop, or the centre) and flip."""
         if images.dim() == 2:
             return images
-        return self._normalised(self._weak_pixels(images, draws, kind or self.weak_view))
+        return self._normalised(self._weak_pixels(images, random, kind or self.weak_view))
 
-    def strong(self, images: Tensor, draws: Draws) -> Tensor:
+    def strong(self, images: Tensor, random: BatchRandom) -> Tensor:
         """The weak view, drawn anew, and strong augmentation on top. Feature vectors have none."""
         if images.dim() == 2:
             return images
-        pixels = self._weak_pixels(images, draws, self.weak_view)
+        pixels = self._weak_pixels(images, random, self.weak_view)
         if self.strong_view == "moco":
-            return self._normalised(moco_view(pixels, draws))
-        return self._normalised(rand_augment(pixels, draws, POLICIES[self.strong_view]))
+            return self._normalised(moco_view(pixels, random))
+        return self._normalised(rand_augment(pixels, random, POLICIES[self.strong_view]))
 
-    def _weak_pixels(self, images: Tensor, draws: Draws, kind: WeakView) -> Tensor:
+    def _weak_pixels(self, images: Tensor, random: BatchRandom, kind: WeakView) -> Tensor:
         if kind == "resized_crop":
-            return self._resized_crop(images, draws)
+            return self._resized_crop(images, random)
         if kind == "center":
-            return self._pixels(_random_crop(self._centre(images), (0, 0), self.flip, draws))
+            return self._pixels(_random_crop(self._centre(images), (0, 0), self.flip, random))
         height, width = images.shape[1:3]
         out = self._crop_side(height, width)
         slack = (height - out[0], width - out[1])
         if kind == "translate" or slack == (0, 0):
             reach = (round(out[0] * SHIFT), round(out[1] * SHIFT))
             images, slack = _pad_edges(self._centre(images), *reach), (2 * reach[0], 2 * reach[1])
-        return self._pixels(_random_crop(images, slack, self.flip, draws))
+        return self._pixels(_random_crop(images, slack, self.flip, random))
 
     def _centre(self, images: Tensor) -> Tensor:
         height, width = images.shape[1:3]
@@ -82,9 +82,9 @@ class Views:
             return height, width
         return self.side, self.side
 
-    def _resized_crop(self, images: Tensor, draws: Draws) -> Tensor:
+    def _resized_crop(self, images: Tensor, random: BatchRandom) -> Tensor:
         count, height, width, _ = images.shape
-        chance = draws.uniform(count, 5).unbind(1)
+        chance = random.uniform(count, 5).unbind(1)
         area = self.least_area + (1 - self.least_area) * chance[0]
         low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
         aspect = torch.exp(low + (high - low) * chance[1])
@@ -126,17 +126,17 @@ def _pad_edges(images: Tensor, rows: int, columns: int) -> Tensor:
     return images[:, y][:, :, x]
 
 
-def _random_crop(images: Tensor, slack: tuple[int, int], flip: bool, draws: Draws) -> Tensor:
+def _random_crop(images: Tensor, slack: tuple[int, int], flip: bool, random: BatchRandom) -> Tensor:
     """Cut a window that is `slack` smaller from each image at its own place, mirrored for half of them."""
     count, height, width, _ = images.shape
     device = images.device
     out = (height - slack[0], width - slack[1])
-    top = draws.integers(slack[0] + 1, count, 1)
-    left = draws.integers(slack[1] + 1, count, 1)
+    top = random.integers(slack[0] + 1, count, 1)
+    left = random.integers(slack[1] + 1, count, 1)
     rows = top + height * torch.arange(count, device=device).unsqueeze(1) + torch.arange(out[0], device=device)
     columns = torch.arange(out[1], device=device).expand(count, -1)
     if flip:
-        mirrored = draws.uniform(count, 1) < 0.5
+        mirrored = random.uniform(count, 1) < 0.5
         columns = torch.where(mirrored, out[1] - 1 - columns, columns)
     places = (width * rows).unsqueeze(2) + (left + columns).unsqueeze(1)  # one index into all pixels is the fastest
     return images.flatten(0, 2).index_select(0, places.flatten()).view(*places.shape, images.shape[3])

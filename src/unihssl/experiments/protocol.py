@@ -16,8 +16,8 @@ from unihssl.data.catalog.dataset import Dataset
 from unihssl.data.listed import Listed
 from unihssl.errors import UserError
 from unihssl.experiments import schedules
-from unihssl.experiments.grid import LoadPair, Role, Run
 from unihssl.experiments.paper import METHOD, METHODS, UNIHSSL
+from unihssl.experiments.runner import LoadPair, Role, Run
 from unihssl.methods.presets import has_preset, preset_for
 
 # The paper trains a ResNet-101 on VisDA and a ResNet-50, the default, elsewhere. Digits must not be mirrored.

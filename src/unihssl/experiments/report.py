@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from unihssl.errors import UserError
-from unihssl.experiments.details import detail_rows, detail_tables, long_csv
 from unihssl.experiments.figures import draw_figures
+from unihssl.experiments.pair_tables import detail_rows, detail_tables, long_csv
 from unihssl.experiments.render import latex, markdown
 from unihssl.experiments.results import BENCHMARK, Record
 from unihssl.experiments.tables import main_tables

@@ -10,8 +10,8 @@ from unihssl import methods
 from unihssl.config import Settings, knob_fields
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
-from unihssl.experiments.grid import NOTE
 from unihssl.experiments.paper import UNIHSSL
+from unihssl.experiments.runner import NOTE
 from unihssl.files import read_json
 from unihssl.methods.presets import DEFAULT, GENERAL
 from unihssl.training.log import read_metrics

@@ -7,11 +7,11 @@ from typing import Any
 
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
-from unihssl.experiments.grids import ABLATIONS
+from unihssl.experiments.designs import ABLATIONS
 from unihssl.experiments.paper import AVERAGE, METHOD, ORDER, UNIHSSL, PaperTable
-from unihssl.experiments.remarks import cautions, provenance
 from unihssl.experiments.results import SENSITIVITY, Record
 from unihssl.experiments.statistics import LEVEL, TEST, BySeed, Summary, p_value, summarise
+from unihssl.experiments.table_notes import cautions, provenance
 
 BY_CLASS = ("visda-2017",)  # the paper's columns are classes there
 MORE_METRICS = {"isic-2019": {"macro_f1": "macro F1", "class_mean_accuracy": "balanced accuracy"}}

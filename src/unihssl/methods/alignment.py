@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from unihssl.data.batches import PairedData
 from unihssl.losses import prototype_alignment_loss
-from unihssl.methods.peers import Peers
+from unihssl.methods.process_group import ProcessGroup
 from unihssl.methods.prototypes import Prototypes
 from unihssl.methods.pseudo_labels import PseudoLabels
 from unihssl.methods.unihssl_params import UniHSSLParams
@@ -42,18 +42,20 @@ class PrototypeAlignment(nn.Module):
         )
 
     @torch.no_grad()
-    def recompute(self, network: Classifier, data: PairedData, pseudo_labels: PseudoLabels, peers: Peers) -> None:
+    def recompute(
+        self, network: Classifier, data: PairedData, pseudo_labels: PseudoLabels, processes: ProcessGroup
+    ) -> None:
         """From all data, for `prototypes=full`."""
         self._restart()
-        for samples in data.labeled.sweep(data.draws):
+        for samples in data.labeled.sweep(data.random):
             self.labeled.add(network.evaluate(samples.test)[0], samples.y)
-        for samples in data.unlabeled.sweep(data.draws):
+        for samples in data.unlabeled.sweep(data.random):
             beliefs = pseudo_labels.table[samples.rows]
             features = network.evaluate(samples.test)[0]
             self.unlabeled.add(features, self._unlabeled_classes(beliefs), pseudo_labels.trusted(beliefs))
         for prototypes in (self.labeled, self.unlabeled):
             # Processes whose BatchNorm is not synchronised see features of their own.
-            prototypes.values.copy_(peers.gather(prototypes.values.unsqueeze(0)).mean(0))
+            prototypes.values.copy_(processes.gather(prototypes.values.unsqueeze(0)).mean(0))
 
     def _unlabeled_classes(self, beliefs: Tensor) -> Tensor:
         return beliefs.argmax(1) - self.num_classes

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData
-from unihssl.methods.average import WeightAverage
-from unihssl.methods.peers import Peers
+from unihssl.methods.ema import EMA
+from unihssl.methods.process_group import ProcessGroup
 from unihssl.models.classifier import Classifier
 
 Capture = Literal["step", "network", "nothing"]  # `network`: its passes alone, differentiated once each
@@ -75,8 +75,8 @@ class Method(nn.Module):
     def __init__(self, make_encoder: MakeEncoder, params: Any, task: Task, settings: Settings) -> None:
         super().__init__()
         self.params, self.task, self.settings = params, task, settings
-        self.peers = Peers()
-        self.average: WeightAverage | None = None  # of `network`
+        self.processes = ProcessGroup()
+        self.ema: EMA | None = None  # of `network`
         self.network = self.make_network(make_encoder)
 
     def stages(self) -> list[Stage]:
@@ -94,13 +94,13 @@ class Method(nn.Module):
 
     def after_step(self) -> None:
         """Called when the optimiser has moved: the average follows, if a method keeps one."""
-        if self.average:
-            self.average.update(self.network)
+        if self.ema:
+            self.ema.update(self.network)
 
     def finish(self) -> None:
         """Called when training has ended; leaves in `network` what predicts: the average, if there is one."""
-        if self.average:
-            self.average.copy_to(self.network)
+        if self.ema:
+            self.ema.copy_to(self.network)
 
     @classmethod
     def advice(cls, params: Any) -> str:

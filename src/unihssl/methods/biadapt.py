@@ -12,7 +12,7 @@ from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.losses import soft_cross_entropy
 from unihssl.methods.adversarial import domain_discriminator, domain_labels, reversal_coefficient, reverse_gradient
 from unihssl.methods.base import Losses, MakeEncoder, Method, Stage, Task
-from unihssl.methods.statistics import keep_running_statistics
+from unihssl.methods.batch_norm_stats import keep_running_statistics
 from unihssl.models.classifier import Classifier
 
 
@@ -69,7 +69,7 @@ class BiAdapt(Method):
 
     def label_all(self, data: PairedData) -> None:
         """Between the stages: soft labels for all unlabeled samples, and the classes' weights."""
-        for samples in data.unlabeled.sweep(data.draws):
+        for samples in data.unlabeled.sweep(data.random):
             self.soft_labels[samples.rows] = self.labeler.evaluate(samples.test)[1].softmax(1)
         classes = self.task.num_classes
         labels = data.labeled.labels
@@ -94,19 +94,19 @@ class BiAdapt(Method):
 
     def _sample_weights(self, belief: Tensor, hard: Tensor) -> Tensor:
         """The student's belief, relative to its cumulative mean for the class; mean 1 over the batch."""
-        everyone, labels = self.peers.gather(belief), self.peers.gather(hard)
+        everyone, labels = self.processes.gather(belief), self.processes.gather(hard)
         self.belief_sums.scatter_add_(0, labels, everyone)
         self.belief_counts.scatter_add_(0, labels, torch.ones_like(everyone))
         per_class = self.belief_sums / self.belief_counts.clamp(min=1)
         overall = self.belief_sums.sum() / self.belief_counts.sum()
         weights = belief * overall / per_class[hard].clamp(min=1e-12)
-        return weights / self.peers.mean(weights).clamp(min=1e-12)
+        return weights / self.processes.mean(weights).clamp(min=1e-12)
 
     def _transfer(self, labeled: Tensor, unlabeled: Tensor, step: Tensor) -> Tensor:
         if self.params.transfer == "mmd":
-            return mmd(self.peers.gather(labeled), self.peers.gather(unlabeled))
+            return mmd(self.processes.gather(labeled), self.processes.gather(unlabeled))
         if self.params.transfer == "coral":
-            return coral(self.peers.gather(labeled), self.peers.gather(unlabeled))
+            return coral(self.processes.gather(labeled), self.processes.gather(unlabeled))
         features = torch.cat([labeled, unlabeled])
         coefficient = reversal_coefficient(step, self.params.reversal_steps)
         guess = self.discriminator(reverse_gradient(features, coefficient)).squeeze(1)

@@ -62,7 +62,7 @@ class CDAN(Method):
             guess = self.discriminator(reverse_gradient(joint, coefficient)).squeeze(1)
             truth = domain_labels(len(logits[0]), len(logits[1]), guess)
             per_sample = F.binary_cross_entropy_with_logits(guess, truth, reduction="none")
-            weights = entropy_weights(g, len(logits[0]), p.entropy, coefficient, self.peers.mean)
+            weights = entropy_weights(g, len(logits[0]), p.entropy, coefficient, self.processes.mean)
             adversarial = (weights * per_sample).mean()
         right = ((guess > 0) == (truth > 0.5)).float().mean()
         terms = {"labeled": F.cross_entropy(logits[0], batch.labeled.y), "adversarial": adversarial}

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from unihssl.config import Settings, knob
 from unihssl.data.batches import PairedBatch
-from unihssl.methods.average import WeightAverage
 from unihssl.methods.base import Losses, MakeEncoder, Method, Task
+from unihssl.methods.ema import EMA
 from unihssl.models.classifier import Classifier
 
 
@@ -36,7 +36,7 @@ class FixMatch(Method):
 
     def __init__(self, make_encoder: MakeEncoder, params: FixMatchParams, task: Task, settings: Settings) -> None:
         super().__init__(make_encoder, params, task, settings)
-        self.average = WeightAverage(self.network, params.ema) if params.ema else None
+        self.ema = EMA(self.network, params.ema) if params.ema else None
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: FixMatchParams) -> nn.Module:

@@ -37,7 +37,7 @@ class FlexMatch(FixMatch):
         return curriculum_thresholds(self.counts, self.params.threshold, self.params.threshold_warm_up)
 
     def observe(self, rows: Tensor, confidence: Tensor, target: Tensor) -> None:
-        rows, confidence, target = map(self.peers.gather, (rows, confidence, target))
+        rows, confidence, target = map(self.processes.gather, (rows, confidence, target))
         before = self.learnt[rows]
         now = torch.where(confidence >= self.params.threshold, target, before)
         self.learnt[rows] = now

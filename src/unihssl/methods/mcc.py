@@ -37,7 +37,7 @@ class MCC(Method):
     def step(self, batch: PairedBatch) -> Losses:
         _, (labeled, unlabeled) = self.network.parts([batch.labeled.weak, batch.unlabeled.weak])
         with torch.autocast(labeled.device.type, enabled=False):
-            confusion = class_confusion(self.peers.gather(unlabeled), self.params.temperature)
+            confusion = class_confusion(self.processes.gather(unlabeled), self.params.temperature)
         terms = {"labeled": F.cross_entropy(labeled, batch.labeled.y), "confusion": confusion}
         return Losses(terms, {"confusion": self.params.mu})
 

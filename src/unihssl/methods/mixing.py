@@ -21,11 +21,11 @@ def draw_mixing(batch: PairedBatch, alpha: float, schedule: str, draw: str) -> M
     pooled = schedule == "mixmatch"
     size = labeled + unlabeled if pooled else max(labeled, unlabeled)
     progressive = schedule == "progressive"
-    count = batch.draws.whole(size) if draw == "sample" else 1
-    ratio = progressive_mixup_ratio(batch.progress, 1.0, alpha, count, batch.draws.generator, progressive=progressive)
-    ratio = batch.draws.own(ratio) if draw == "sample" else ratio
+    count = batch.random.whole(size) if draw == "sample" else 1
+    ratio = progressive_mixup_ratio(batch.progress, 1.0, alpha, count, batch.random.generator, progressive=progressive)
+    ratio = batch.random.own(ratio) if draw == "sample" else ratio
     if pooled:
-        partners = torch.randperm(size, device=ratio.device, generator=batch.draws.generator)
+        partners = torch.randperm(size, device=ratio.device, generator=batch.random.generator)
         majority = torch.maximum(ratio, 1 - ratio)
         return lambda x, u: interpolate(torch.cat([x, u])[partners], torch.cat([x, u]), majority)
     if labeled == unlabeled:

@@ -14,7 +14,7 @@ from unihssl.errors import UserError
 Knobs = dict[str, Any]
 
 _RESIZED = {"weak_view": "resized_crop", "area_labeled": 0.08}
-_INVERSE = {"schedule": "inverse", "decay_gamma": 1e-3, "weight_decay": 1e-3, "head_lr": 10.0}
+_INVERSE = {"lr_schedule": "inverse", "decay_gamma": 1e-3, "weight_decay": 1e-3, "head_lr": 10.0}
 _CENTRE = {"weak_view": "center"}
 
 _FIXMATCH: dict[str, Knobs] = {
@@ -34,11 +34,16 @@ _MCC: dict[str, Knobs] = {
     "visda-2017": {"bottleneck": 256, "lr": 2e-4, "temperature": 3.0, **_CENTRE},
 }
 _BIADAPT: Knobs = {"lr": 5e-4, "weight_decay": 5e-4, "decay_bias_and_norm": False, "nesterov": False} | {
-    "schedule": "constant",
+    "lr_schedule": "constant",
     "steps": 2000,
 }
 
-_FROM_SCRATCH: Knobs = {"lr": 0.03, "weight_decay": 5e-4, "decay_bias_and_norm": False, "schedule": "cosine_7_16"} | {
+_FROM_SCRATCH: Knobs = {
+    "lr": 0.03,
+    "weight_decay": 5e-4,
+    "decay_bias_and_norm": False,
+    "lr_schedule": "cosine_7_16",
+} | {
     "steps": 2**20,
     "batch_size": 64,
     "unlabeled_batch": 448,
@@ -104,7 +109,13 @@ DEFAULT = {"unihssl": "robust"}  # of other methods the general one
 
 
 # Encoders that start from scratch need other settings than pretrained networks, and their runs are short.
-_SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "schedule": "cosine", "weak_view": "crop"} | {
+_SMALL_ENCODER: Knobs = {
+    "weights": "none",
+    "lr": 0.03,
+    "head_lr": 1.0,
+    "lr_schedule": "cosine",
+    "weak_view": "crop",
+} | {
     "batch_size": 64,
     "unlabeled_batch": 0,
     "epochs": 20,

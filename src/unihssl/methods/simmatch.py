@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from unihssl.config import Settings, knob
 from unihssl.data.batches import PairedBatch
 from unihssl.losses import soft_cross_entropy, trusted_cross_entropy
-from unihssl.methods.average import WeightAverage
 from unihssl.methods.base import Losses, MakeEncoder, Method, Task
+from unihssl.methods.ema import EMA
 from unihssl.models.classifier import Classifier, full_precision
 
 
@@ -48,7 +48,7 @@ class SimMatch(Method):
         self.projector = nn.Sequential(
             nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, params.projection)
         )
-        self.teacher = WeightAverage(nn.ModuleList([self.network, self.projector]), params.teacher_ema)
+        self.teacher = EMA(nn.ModuleList([self.network, self.projector]), params.teacher_ema)
         self.register_buffer("bank", F.normalize(torch.randn(task.num_labeled, params.projection), dim=1))
         self.register_buffer("bank_labels", torch.zeros(task.num_labeled, dtype=torch.long))
         self.register_buffer("means", torch.zeros(params.queue, task.num_classes))
@@ -83,7 +83,7 @@ class SimMatch(Method):
     def after_step(self) -> None:
         """The teacher follows; the bank takes this step's keys, which the backward pass must not see change."""
         self.teacher.update(nn.ModuleList([self.network, self.projector]))
-        rows, keys, labels = map(self.peers.gather, self._seen)
+        rows, keys, labels = map(self.processes.gather, self._seen)
         self.bank[rows], self.bank_labels[rows] = keys, labels
         self.filled.index_fill_(0, rows, True)  # filled[rows] = True would make the GPU wait
 
@@ -98,7 +98,7 @@ class SimMatch(Method):
         """Distribution alignment: towards uniform, by the mean of the last batches."""
         if not self.params.align:
             return prediction
-        mean = self.peers.gather(prediction).mean(0, keepdim=True)
+        mean = self.processes.gather(prediction).mean(0, keepdim=True)
         self.means.index_copy_(0, (step % self.params.queue).view(1), mean)
         aligned = prediction / self.means.mean(0).clamp(min=1e-12)
         return aligned / aligned.sum(1, keepdim=True)

@@ -15,10 +15,10 @@ from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData, Samples
 from unihssl.methods.alignment import PrototypeAlignment
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage, Task
+from unihssl.methods.batch_norm_stats import statistics_of
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.pseudo_labels import PseudoLabels
-from unihssl.methods.statistics import statistics_of
 from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.models.classifier import Classifier
 
@@ -46,7 +46,7 @@ class UniHSSL(Method):
         s, p = self.settings, self.params
         per_epoch = math.ceil(self.task.num_labeled / min(s.batch_size, self.task.num_labeled))
         epochs = max(p.pretrain_epochs, math.ceil(p.pretrain_steps / per_epoch))
-        pretraining = replace(s, epochs=epochs, steps=0, schedule=p.pretrain_schedule)
+        pretraining = replace(s, epochs=epochs, steps=0, lr_schedule=p.pretrain_lr_schedule)
         return [
             Stage("pretrain", self.pretrain, pretraining, "labeled", optional=True),
             Stage(
@@ -68,7 +68,7 @@ class UniHSSL(Method):
     def begin_adapt(self, data: PairedData) -> None:
         """Eqs. 2-3: initial pseudo-labels in the unlabeled half, and the start of that half of the head."""
         own = self.params.initial_statistics == "unlabeled"
-        mixed = (samples.test for samples in data.unlabeled.sweep(data.draws, shuffled=True))
+        mixed = (samples.test for samples in data.unlabeled.sweep(data.random, shuffled=True))
         with statistics_of(self.network, mixed) if own else nullcontext():
             for samples, logits in self._sweep(data, self.params.initial_view):
                 initial = logits[:, : self.num_classes].softmax(1)
@@ -103,9 +103,9 @@ class UniHSSL(Method):
             # What concerns pseudo-labels is computed for the whole batch, on every process.
             labels = F.one_hot(labeled.y, self.num_classes).to(logits[0].dtype)
             labels = losses.expand_labels(labels, self.num_classes, domain=0)
-            prediction = self.peers.gather(logits[1].detach().softmax(1))
-            taught = self.peers.gather(logits[-1 if another else 1])
-            beliefs = self._beliefs(self.peers.gather(unlabeled.rows), prediction)
+            prediction = self.processes.gather(logits[1].detach().softmax(1))
+            taught = self.processes.gather(logits[-1 if another else 1])
+            beliefs = self._beliefs(self.processes.gather(unlabeled.rows), prediction)
             trusted, targets = self.pseudo_labels.trusted(beliefs), self.pseudo_labels.targets(beliefs)
             terms = {
                 "labeled": losses.soft_cross_entropy(logits[0], labels).mean(),
@@ -117,7 +117,7 @@ class UniHSSL(Method):
             if p.lambda_pa:
                 terms["prototype"] = self._alignment(batch, features, beliefs, trusted)
             if mix:
-                own_targets, own_trusted = self.peers.own(targets), self.peers.own(trusted)
+                own_targets, own_trusted = self.processes.own(targets), self.processes.own(trusted)
                 # Mixing ones with the trust keeps a full 1 only where the unlabeled side is trusted.
                 gate = mix(torch.ones_like(labels[:, 0]), own_trusted.to(labels)) >= 1 if p.mixup_gate else None
                 terms["mixup"] = losses.mixup_loss(
@@ -146,8 +146,8 @@ class UniHSSL(Method):
 
     def _alignment(self, batch: PairedBatch, features: list[Tensor], beliefs: Tensor, trusted: Tensor) -> Tensor:
         if self.params.prototypes == "full":
-            self.alignment.recompute(self.network, batch.data, self.pseudo_labels, self.peers)
-        gather = self.peers.gather
+            self.alignment.recompute(self.network, batch.data, self.pseudo_labels, self.processes)
+        gather = self.processes.gather
         loss: Tensor = self.alignment(
             gather(features[0]), gather(batch.labeled.y), gather(features[1]), beliefs, trusted
         )
@@ -155,7 +155,7 @@ class UniHSSL(Method):
 
     def _sweep(self, data: PairedData, view: str) -> Iterator[tuple[Samples, Tensor]]:
         """Every unlabeled training sample's logits in evaluation mode."""
-        for samples in data.unlabeled.sweep(data.draws):
+        for samples in data.unlabeled.sweep(data.random):
             yield samples, self.network.evaluate(samples.test if view == "test" else samples.weak)[1]
 
     def _classes(self, joint: Tensor) -> Tensor:

@@ -12,7 +12,9 @@ class UniHSSLParams:
     """The paper's constants, and one knob for each point it leaves open (docs/decisions.md tells why)."""
 
     pretrain_epochs: int = knob(10, "Epochs of supervised pre-training.", low=0)
-    pretrain_schedule: Literal["constant", "cosine"] = knob("constant", "Learning-rate schedule of pre-training.")
+    pretrain_lr_schedule: Literal["constant", "cosine"] = knob(
+        "constant", "Learning-rate schedule of pre-training.", formerly="pretrain_schedule"
+    )
     beta: float = knob(0.8, "Share of the old pseudo-label kept in an update (Eq. 5).", low=0, high=1)
     epsilon: float = knob(0.5, "Pseudo-labels must exceed this confidence to be trusted (Eq. 6).", low=0, high=1)
     tau: float = knob(0.5, "Temperature of prototype alignment (Eq. 9).", low=0.001)

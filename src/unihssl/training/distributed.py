@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from unihssl.methods.peers import Peers
+from unihssl.methods.process_group import ProcessGroup
 from unihssl.training.batch_norm import HostSyncBatchNorm
 from unihssl.training.setup import Fabric
 
@@ -14,7 +14,7 @@ from unihssl.training.setup import Fabric
 warnings.filterwarnings("ignore", "torch.distributed.nn.functional", FutureWarning)
 
 
-class FabricPeers(Peers):
+class FabricProcesses(ProcessGroup):
     """The processes of a Fabric run; each holds an equal part of every batch."""
 
     def __init__(self, fabric: Fabric) -> None:

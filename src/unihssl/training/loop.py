@@ -18,7 +18,7 @@ from unihssl.methods.base import Capture, Method, Stage
 from unihssl.training.batch_norm import synchronise
 from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
-from unihssl.training.distributed import FabricPeers, all_agree, anyone, share_memory
+from unihssl.training.distributed import FabricProcesses, all_agree, anyone, share_memory
 from unihssl.training.recorder import Recorder, all_finite
 from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
 from unihssl.training.step import Step
@@ -39,7 +39,7 @@ class Trainer:
             raise UserError(f"this run has 0 steps to train (epochs={settings.epochs}): set epochs to 1 or more")
         for part in method.modules():
             if isinstance(part, Method):
-                part.peers = FabricPeers(fabric)
+                part.processes = FabricProcesses(fabric)
         if settings.sync_batch_norm and fabric.world_size > 1:
             synchronise(method, fabric.device)
         self.saved_at = time.monotonic()

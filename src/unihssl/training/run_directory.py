@@ -17,12 +17,14 @@ from typing import IO, Any
 import torch
 import yaml
 
+from unihssl.config import Settings, changes_result, deciding_knobs
 from unihssl.data.pair import DomainPair
 from unihssl.errors import UserError
 from unihssl.files import write_error, write_json, write_text
 from unihssl.training.checkpoint import FORMAT
 
 CONFIG, RESULT, LOCK = "config.yaml", "result.json", ".lock"
+FREE_TO_CHANGE = frozenset(name for name in Settings.__dataclass_fields__ if not changes_result(name))
 PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
 
 
@@ -97,35 +99,6 @@ class RunDirectory:
             "commit": commit(),
         }
         write_json(self.folder / "environment.json", environment)
-
-
-# Settings that may differ when a run is resumed: they do not change what is learnt.
-FREE_TO_CHANGE = frozenset(
-    {
-        "preset",  # the knobs it sets do
-        "labeled",
-        "unlabeled",
-        "cache",
-        "log_every",
-        "checkpoint_seconds",
-        "tensorboard",
-        "device",
-        "devices",
-        "nodes",
-        "home",
-        "graph",
-    }
-)
-
-
-def deciding_knobs(settings: Any, params: Any) -> dict[str, Any]:
-    """What decides the training, but for knobs at their default: a later version may have more of them."""
-    return {
-        field.name: value
-        for values in (settings, params)
-        for field in dataclasses.fields(values)
-        if field.name not in FREE_TO_CHANGE and (value := getattr(values, field.name)) != field.default
-    }
 
 
 def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:

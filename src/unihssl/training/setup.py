@@ -81,11 +81,11 @@ def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
 def schedule_factor(settings: Settings, step: int, progress: float) -> float:
     """What the learning rate is multiplied with at this step, `progress` being its share of the stage."""
     rise = min(1.0, progress / settings.lr_warm_up) if settings.lr_warm_up else 1.0
-    if settings.schedule == "cosine":
+    if settings.lr_schedule == "cosine":
         return rise * 0.5 * (1 + math.cos(math.pi * progress / settings.cosine_horizon))
-    if settings.schedule == "cosine_7_16":
+    if settings.lr_schedule == "cosine_7_16":
         return rise * math.cos(7 * math.pi * progress / 16)
-    if settings.schedule == "inverse":
+    if settings.lr_schedule == "inverse":
         return float(rise * (1 + settings.decay_gamma * step) ** -settings.decay_power)
     return rise
 

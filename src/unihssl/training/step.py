@@ -105,7 +105,7 @@ class Step:
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.data.draws.generator)
+        graph.register_generator_state(self.data.random.generator)
         # The feed's thread may call CUDA meanwhile, which only a capture local to this thread allows.
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
             self._run()

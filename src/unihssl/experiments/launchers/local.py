@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import torch
 
-from unihssl.data.home import NEIGHBOURS
 from unihssl.data.machine import cpus
+from unihssl.data.placement import NEIGHBOURS
 from unihssl.experiments.launchers.base import ProcessDiedError
 from unihssl.interrupt import held_interrupts
 

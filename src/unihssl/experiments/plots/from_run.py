@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from unihssl.api import resolve, settings_of, stored_knobs
-from unihssl.data.draws import seed_for
+from unihssl.data.batch_random import seed_for
 from unihssl.data.store import Store
 from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS

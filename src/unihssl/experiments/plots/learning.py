@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unihssl.experiments.plots.canvas import COLOURS, COLUMN, GREY, percent_axis, write_figure
-from unihssl.experiments.plots.chosen import described
 from unihssl.experiments.plots.histories import Curve, Row, curves, histories, loss_terms, stage_starts
+from unihssl.experiments.plots.select_runs import described
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,12 +11,13 @@ from typing import Any
 
 from unihssl import __version__
 from unihssl.api import resolve, train
+from unihssl.config import deciding_knobs
 from unihssl.errors import RunInterruptedError, UserError
 from unihssl.experiments.launchers import Launcher
 from unihssl.files import read_json, write_json
 from unihssl.interrupt import termination_interrupts
 from unihssl.training.display import Display
-from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, deciding_knobs, read_config
+from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_config
 
 NOTE = "run.json"
 

@@ -14,7 +14,7 @@ def seed_for(purpose: str, *parts: int) -> int:
     return int(np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
-class Draws:
+class BatchRandom:
     """Random numbers for the samples of a batch, one row for each.
 
     Every process draws for the whole batch and keeps its own part, so that a sample gets the same numbers however
@@ -42,7 +42,7 @@ class Draws:
         """Rows of all processes together, `count` being this one's."""
         return count * self.shard[1]
 
-    def for_all(self) -> "Draws":
+    def for_all(self) -> "BatchRandom":
         """The same stream, for samples that every process holds, as in a sweep."""
         draws = copy.copy(self)
         draws.shard = (0, 1)

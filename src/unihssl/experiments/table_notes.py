@@ -13,7 +13,7 @@ from typing import Any
 from unihssl.api import resolve
 from unihssl.data.catalog import DATASETS
 from unihssl.errors import UserError
-from unihssl.experiments.grids import ABLATIONS
+from unihssl.experiments.designs import ABLATIONS
 from unihssl.experiments.protocol import KNOBS
 from unihssl.experiments.results import ABLATION, OF_ROBUST, Record
 from unihssl.methods.presets import DEFAULT, GENERAL, PRESETS

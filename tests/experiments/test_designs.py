@@ -10,10 +10,10 @@ from unihssl.api import resolve
 from unihssl.data import catalog
 from unihssl.data.listed import Listed
 from unihssl.errors import UserError
-from unihssl.experiments.grid import run_grid
-from unihssl.experiments.grids import ablation_runs, benchmark_runs, sensitivity_runs
+from unihssl.experiments.designs import ablation_runs, benchmark_runs, sensitivity_runs
 from unihssl.experiments.launchers import make_launcher
 from unihssl.experiments.protocol import Protocol
+from unihssl.experiments.runner import run_grid
 from unihssl.methods.presets import ROBUST
 
 
@@ -85,7 +85,7 @@ def test_our_recipe_is_taken_apart_ingredient_by_ingredient():
     assert not any(run.roles[0].variant.endswith(tuple(set_by_the_encoder)) for run in small)
 
 
-@pytest.mark.parametrize("knob", ["home", "seed", "preset", "device"])
+@pytest.mark.parametrize("knob", ["placement", "seed", "preset", "device"])
 def test_sensitivity_varies_only_what_changes_what_is_learnt(knob):
     with pytest.raises(UserError, match=f"--knob {knob}: it changes nothing"):
         sensitivity_runs(protocol(), ["P/A"], 1, {knob: ["a", "b"]})
@@ -121,7 +121,7 @@ def test_a_knob_of_other_methods_is_called_so():
 def test_a_folder_is_named_by_what_differs_from_the_defaults():
     """So that a version with more knobs finds the runs of the one before."""
     (run,) = benchmark_runs(protocol(), ["P/A"], ["unihssl"], 1)
-    (same,) = benchmark_runs(protocol(beta=0.5, home="disk"), ["P/A"], ["unihssl"], 1)
+    (same,) = benchmark_runs(protocol(beta=0.5, placement="disk"), ["P/A"], ["unihssl"], 1)
     (other,) = benchmark_runs(protocol(beta=0.7), ["P/A"], ["unihssl"], 1)
     assert run.folder(Path()) == same.folder(Path()) != other.folder(Path())
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 
-class WeightAverage(nn.Module):
+class EMA(nn.Module):
     """A second network whose parameters follow the first's slowly; its buffers (BatchNorm) are copies."""
 
     def __init__(self, network: nn.Module, decay: float) -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from unihssl import UserError
-from unihssl.data import home
+from unihssl.data import placement
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.sample_file import SampleFile, open_samples
 from unihssl.data.store import Store, as_tensor
@@ -19,7 +19,7 @@ GIB = 2**30
 def machine(monkeypatch):
     """A machine with 80 GiB free on its GPU and 100 GiB free in its memory."""
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (80 * GIB, 141 * GIB))
-    monkeypatch.setattr(home, "free_memory", lambda: 100 * GIB)
+    monkeypatch.setattr(placement, "free_memory", lambda: 100 * GIB)
 
 
 @pytest.mark.parametrize(
@@ -37,34 +37,34 @@ def machine(monkeypatch):
     ],
 )
 def test_auto_is_the_nearest_place_with_room(machine, size, device, on_disk, expected):
-    assert home.choose_home(size * GIB, device, "auto", on_disk=on_disk) == expected
+    assert placement.choose_placement(size * GIB, device, "auto", on_disk=on_disk) == expected
 
 
 @pytest.mark.parametrize("wish", ["gpu", "host", "disk"])
 def test_a_wish_is_kept(machine, wish):
-    assert home.choose_home(60 * GIB, CUDA, wish, on_disk=True) == wish
+    assert placement.choose_placement(60 * GIB, CUDA, wish, on_disk=True) == wish
 
 
 @pytest.mark.parametrize(
     ("size", "device", "wish", "on_disk", "said"),
     [
-        (1, CPU, "gpu", True, "home=gpu, but this run is on the CPU"),
+        (1, CPU, "gpu", True, "placement=gpu, but this run is on the CPU"),
         (90, CUDA, "gpu", True, "90.0 GiB of decoded samples do not fit the GPU's 80.0 GiB of free memory"),
         (1, CPU, "disk", False, "not on the disk in decoded form"),
     ],
 )
 def test_a_wish_that_cannot_be_kept_is_an_error(machine, size, device, wish, on_disk, said):
     with pytest.raises(UserError, match=said):
-        home.choose_home(size * GIB, device, wish, on_disk=on_disk)
+        placement.choose_placement(size * GIB, device, wish, on_disk=on_disk)
 
 
 def test_every_process_needs_room_of_its_own(machine, monkeypatch):
     """A map is shared by all processes of a machine; copies in memory are not."""
-    assert home.choose_home(30 * GIB, CPU, "auto", 1, on_disk=True) == "host"
-    assert home.choose_home(30 * GIB, CPU, "auto", 2, on_disk=True) == "disk"
-    assert home.choose_home(30 * GIB, CUDA, "auto", 8, on_disk=True) == "gpu"  # each has a GPU of its own
-    monkeypatch.setenv(home.NEIGHBOURS, "4")
-    assert home.choose_home(30 * GIB, CUDA, "auto", on_disk=True) == "disk"
+    assert placement.choose_placement(30 * GIB, CPU, "auto", 1, on_disk=True) == "host"
+    assert placement.choose_placement(30 * GIB, CPU, "auto", 2, on_disk=True) == "disk"
+    assert placement.choose_placement(30 * GIB, CUDA, "auto", 8, on_disk=True) == "gpu"  # each has a GPU of its own
+    monkeypatch.setenv(placement.NEIGHBOURS, "4")
+    assert placement.choose_placement(30 * GIB, CUDA, "auto", on_disk=True) == "disk"
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def mapped(tmp_path) -> Store:
 
 def test_samples_are_the_same_in_every_home(mapped):
     for wish, on_disk in (("host", False), ("disk", True)):
-        (settled,), said = home.settle([mapped], CPU, wish)
+        (settled,), said = placement.place_stores([mapped], CPU, wish)
         assert torch.equal(settled.samples, mapped.samples)
         assert (settled.key, settled.on_disk) == ("key", on_disk)
         assert ("memory-mapped" in said) == on_disk
@@ -89,7 +89,7 @@ def test_samples_are_the_same_in_every_home(mapped):
 @pytest.mark.parametrize("wish", ["gpu", "host", "disk"])
 def test_batches_on_a_gpu_are_the_same_from_every_home(mapped, wish):
     def batches(device, wish):
-        (store,), _ = home.settle([mapped], device, wish)
+        (store,), _ = placement.place_stores([mapped], device, wish)
         views = Views(None, (0.0,) * 3, (1.0,) * 3)
         labels = torch.arange(40) % 3
         domains = [

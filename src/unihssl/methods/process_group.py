@@ -3,7 +3,7 @@
 from torch import Tensor
 
 
-class Peers:
+class ProcessGroup:
     """Each process holds a part of every batch; what is not a plain mean over samples must see the whole of it.
 
     Every process then computes the same loss of the same whole batch. Gradients come out right: each process's part

@@ -7,10 +7,10 @@ from typing import Any
 from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import UserError
-from unihssl.experiments.grid import Role, Run
 from unihssl.experiments.paper import METHOD, UNIHSSL
 from unihssl.experiments.protocol import Protocol
 from unihssl.experiments.results import ABLATION, BENCHMARK, OF_ROBUST, SENSITIVITY
+from unihssl.experiments.runner import Role, Run
 from unihssl.methods.presets import RECIPES, ROBUST
 from unihssl.methods.unihssl_params import UniHSSLParams
 from unihssl.training.run_directory import FREE_TO_CHANGE

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from unihssl.methods.statistics import keep_running_statistics, statistics_of
+from unihssl.methods.batch_norm_stats import keep_running_statistics, statistics_of
 
 
 @pytest.fixture

@@ -4,17 +4,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from unihssl.data.draws import Draws
+from unihssl.data.batch_random import BatchRandom
 from unihssl.data.pixels import blend, constant, gray, in_parts
 
 
 @torch.no_grad()
-def moco_view(images: Tensor, draws: Draws) -> Tensor:
+def moco_view(images: Tensor, random: BatchRandom) -> Tensor:
     """MoCo-v2's colours, as SimMatch's strong view: jitter (p 0.8), grayscale (p 0.2), blur (p 0.5). No crop, no flip.
 
     Jitter goes in one order (brightness, contrast, saturation, hue), where torchvision draws an order per image.
     """
-    return in_parts(_moco_colours, images, draws.uniform(len(images), 8, 1, 1, 1))
+    return in_parts(_moco_colours, images, random.uniform(len(images), 8, 1, 1, 1))
 
 
 def _moco_colours(images: Tensor, draws: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 
-class Feed:
+class Prefetcher:
     """Brings rows of a store on the host to one fixed place on the GPU.
 
     A thread gathers the rows into a pinned buffer and starts their copy on a stream of its own; the training stream

@@ -12,7 +12,7 @@ STARVED = 0.2  # of an equal share
 EXPECTED = 5  # samples of a class, by its share of the labels: of fewer, that none is predicted may be chance
 
 
-def concerns(
+def collapse_warnings(
     guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], advice: str = "another method"
 ) -> list[str]:
     """Reasons to doubt that the unlabeled domain was learnt, from the classes its training samples are given."""

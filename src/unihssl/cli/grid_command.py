@@ -11,10 +11,10 @@ from unihssl.cli.options import split_setting
 from unihssl.errors import UserError
 
 if TYPE_CHECKING:
-    from unihssl.experiments.grid import Run
     from unihssl.experiments.launchers import Launcher
     from unihssl.experiments.protocol import Protocol
     from unihssl.experiments.results import Record
+    from unihssl.experiments.runner import Run
 
 
 def make_protocol(
@@ -37,13 +37,13 @@ def run_and_report(
 
     Those that are written are of all runs of the data set and experiment in `out`: a call for some adds to them.
     """
-    from unihssl.cli.underway import Underway, name_of
+    from unihssl.cli.grid_progress import GridProgress, name_of
     from unihssl.data.catalog.dataset import counted
     from unihssl.data.readers import some
-    from unihssl.experiments.details import detail_rows
-    from unihssl.experiments.grid import distinct, finished, run_grid
+    from unihssl.experiments.pair_tables import detail_rows
     from unihssl.experiments.report import write_report
     from unihssl.experiments.results import read_records
+    from unihssl.experiments.runner import distinct, finished, run_grid
     from unihssl.files import make_folder
 
     out = out or Path("runs") / protocol.dataset.name
@@ -57,17 +57,20 @@ def run_and_report(
         count = counted(len(waiting), "run")
         typer.echo(f"{count} to train{before}; {launcher.workers} at a time, in {out}", err=True)
     failures: dict[str, str] = {}
-    with Underway(waiting, out.resolve()) as underway, closing(run_grid(runs, protocol.loader, out, launcher)) as grid:
+    with (
+        GridProgress(waiting, out.resolve()) as progress,
+        closing(run_grid(runs, protocol.loader, out, launcher)) as grid,
+    ):
         for number, run in enumerate(grid, start=1):
             trained = number > len(runs) - len(waiting)
             if trained:
-                underway.over(run)
+                progress.over(run)
             outcome = _accuracy(run) + ("" if trained else " (was finished)")
             if run.failure:
                 outcome = "failed, as one before" if run.failure in failures.values() else f"failed: {run.failure}"
                 failures[name_of(run)] = run.failure
             if not as_json:
-                underway.say(f"[{number}/{len(runs)}] {name_of(run)}: {outcome}")
+                progress.say(f"[{number}/{len(runs)}] {name_of(run)}: {outcome}")
     wanted = {(role.experiment, role.variant) for run in runs for role in run.roles}
     folders = {folder for run in runs if (folder := run.folder(out)).is_dir()}
     records = [r for r in read_records(folders) if (r.experiment, r.variant) in wanted]
@@ -91,7 +94,7 @@ def run_and_report(
 def show(records: Sequence["Record"]) -> None:
     from rich.console import Console
 
-    from unihssl.experiments.details import detail_tables
+    from unihssl.experiments.pair_tables import detail_tables
     from unihssl.experiments.render import terminal
     from unihssl.experiments.tables import main_tables
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from unihssl.experiments.grid import Run
+    from unihssl.experiments.runner import Run
 
 EVERY_SECONDS = 2.0
 
@@ -20,7 +20,7 @@ def name_of(run: "Run") -> str:
     return f"{run.pair} {row} seed {run.knobs['seed']}"
 
 
-class Underway:
+class GridProgress:
     """While entered, tells which of the waiting runs have begun, how far they are, and how long the rest may take."""
 
     def __init__(self, waiting: Sequence["Run"], out: Path) -> None:
@@ -33,7 +33,7 @@ class Underway:
         self._ended = threading.Event()
         self._start = time.time()
 
-    def __enter__(self) -> "Underway":
+    def __enter__(self) -> "GridProgress":
         if self._status:
             self._status.start()
             threading.Thread(target=self._watch, daemon=True).start()

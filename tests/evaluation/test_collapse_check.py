@@ -6,7 +6,7 @@ import pytest
 import unihssl
 from conftest import colour_images
 from unihssl.data import digits
-from unihssl.evaluation.concerns import concerns, effective_number
+from unihssl.evaluation.collapse_check import collapse_warnings, effective_number
 
 TEN = tuple(range(10))
 
@@ -20,26 +20,28 @@ def test_effective_number_of_classes(counts, number):
 
 def test_collapsed_predictions_are_a_concern_and_name_the_starved_classes():
     labels = np.repeat(TEN, 20)
-    (said,) = concerns(np.repeat([0, 1, 2], 50), labels, TEN)
+    (said,) = collapse_warnings(np.repeat([0, 1, 2], 50), labels, TEN)
     assert "3.0 classes among them, where the labels have 10.0" in said
     assert "hardly any is predicted as 3, 4, 5, 6, 7, 8, 9." in said
-    assert concerns(labels, labels, TEN) == [] and concerns(np.array([], dtype=int), labels, TEN) == []
+    assert (
+        collapse_warnings(labels, labels, TEN) == [] and collapse_warnings(np.array([], dtype=int), labels, TEN) == []
+    )
 
 
 def test_a_class_that_is_never_predicted_is_a_concern():
     labels = np.repeat(TEN, 20)
-    (said,) = concerns(np.repeat(range(8), 25), labels, TEN, "this")
+    (said,) = collapse_warnings(np.repeat(range(8), 25), labels, TEN, "this")
     assert "hardly any of its samples is predicted as 8, 9. Unless it really lacks them, try this" in said
-    assert concerns(np.repeat(TEN, [*[20] * 9, 4]), labels, TEN) == []  # a fifth of its share
+    assert collapse_warnings(np.repeat(TEN, [*[20] * 9, 4]), labels, TEN) == []  # a fifth of its share
     rare = np.repeat([0, 1, 2], [100, 100, 4])
-    assert concerns(np.repeat([0, 1], 100), rare, (0, 1, 2)) == []  # four are expected
-    assert concerns(np.repeat([0, 1], 150), rare, (0, 1, 2)) != []  # six are
+    assert collapse_warnings(np.repeat([0, 1], 100), rare, (0, 1, 2)) == []  # four are expected
+    assert collapse_warnings(np.repeat([0, 1], 150), rare, (0, 1, 2)) != []  # six are
 
 
 def test_another_mix_of_classes_is_no_concern():
     labels = np.repeat(TEN, 20)
-    assert concerns(np.repeat(TEN, range(5, 15)), labels, TEN) == []
-    assert concerns(np.repeat([0, 1], [9, 3]), np.repeat([0, 1], [3, 9]), (0, 1)) == []
+    assert collapse_warnings(np.repeat(TEN, range(5, 15)), labels, TEN) == []
+    assert collapse_warnings(np.repeat([0, 1], [9, 3]), np.repeat([0, 1], [3, 9]), (0, 1)) == []
 
 
 QUICK = {"preset": "paper", "backbone": "small_cnn", "flip": False, "tensorboard": False}

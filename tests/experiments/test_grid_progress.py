@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 from digit_runs import digit_runs
 
-from unihssl.cli.grid import make_protocol
-from unihssl.cli.underway import Underway, _duration
+from unihssl.cli.grid_command import make_protocol
+from unihssl.cli.grid_progress import GridProgress, _duration
 from unihssl.errors import UserError
 from unihssl.experiments import schedules
 
 
 def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
     runs = digit_runs(["supervised", "mcc"], 2, {})
-    underway = Underway(runs, tmp_path)
-    assert underway.line() == "0 of 4 done; starting"
+    progress = GridProgress(runs, tmp_path)
+    assert progress.line() == "0 of 4 done; starting"
     folders = [run.folder(tmp_path) for run in runs]
     for folder in folders[:3]:
         folder.mkdir()
@@ -27,10 +27,10 @@ def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
     folders[3].mkdir()
     (folders[3] / "config.yaml").touch()
     os.utime(folders[3] / "config.yaml", (1, 1))  # left by a grid that was stopped, and not begun again yet
-    underway.over(runs[0])
-    underway._start -= 100
+    progress.over(runs[0])
+    progress._start -= 100
     names = [f"{run.pair} {run.roles[0].variant} seed {run.knobs['seed']}" for run in runs]
-    assert underway.line() == f"1 of 4 done; about 5 min left; {names[1]} (supervised, step 40); {names[2]}"
+    assert progress.line() == f"1 of 4 done; about 5 min left; {names[1]} (supervised, step 40); {names[2]}"
 
 
 def test_durations_are_said_as_people_do():

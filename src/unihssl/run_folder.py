@@ -1,0 +1,212 @@
+"""The folder of one run: its files' names, readers and writers, and the lock that lets one process write.
+
+config.yaml          every setting, by name
+split.json           the samples of both domains, as training or test samples
+environment.json     command, versions, machine, and the settings that were asked for
+run.json             what a grid trained the run for
+metrics.jsonl        a line for each report while training; tensorboard/ holds the same
+checkpoint.pt        while a run is not finished: what it resumes from
+model.safetensors    the weights of the finished model, described by model.json
+result.json          written last: a run that has one is finished
+"""
+
+import contextlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+from filelock import FileLock, Timeout
+
+from unihssl.errors import Setting, UserError
+from unihssl.files import read_json, write_error, write_json, write_text
+
+PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
+
+# 0.1.0 wrote loss terms and statistics side by side in metrics.jsonl; these were the statistics.
+OLD_STATS = {"mask_rate", "pseudo_agreement", "unlabeled_half", "belief", "discriminator_accuracy", "router_accuracy"}
+OLD_STATS |= {"oracle_pseudo_accuracy"}
+PLACE = ("stage", "epoch", "step", "global_step", "lr", "loss", "images_per_second")  # of a row of metrics.jsonl
+
+
+class RunFolder:
+    """Paths, readers and writers of a run's files."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.config = self.path / "config.yaml"
+        self.split = self.path / "split.json"
+        self.environment = self.path / "environment.json"
+        self.purpose = self.path / "run.json"
+        self.metrics = self.path / "metrics.jsonl"
+        self.tensorboard = self.path / "tensorboard"
+        self.checkpoint = self.path / "checkpoint.pt"
+        self.weights = self.path / "model.safetensors"
+        self.model = self.path / "model.json"
+        self.result = self.path / "result.json"
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a run was begun here."""
+        return self.config.is_file()
+
+    @property
+    def is_finished(self) -> bool:
+        return self.result.exists()
+
+    def read_config(self) -> dict[str, Any]:
+        """Every setting of the run, by the name that the version which wrote it used."""
+        if not self.is_run:
+            raise UserError(f"{self.path}: not a run directory (no {self.config.name})")
+        return read_yaml(self.config)
+
+    def read_result(self) -> dict[str, Any]:
+        return _dict(self.result)
+
+    def read_split(self) -> dict[str, Any]:
+        return _dict(self.split)
+
+    def read_environment(self) -> dict[str, Any]:
+        """Empty where it was not noted."""
+        return _dict(self.environment) if self.environment.exists() else {}
+
+    def read_purpose(self) -> dict[str, Any]:
+        """What a grid noted; empty for a run by itself."""
+        return _dict(self.purpose) if self.purpose.exists() else {}
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """The rows of metrics.jsonl, `terms` and `stats` by name; a last line cut short by a kill is passed over."""
+        rows = []
+        for line in self.metrics.read_text(encoding="utf-8").splitlines() if self.metrics.exists() else []:
+            with contextlib.suppress(ValueError):
+                rows.append(_with_stats_apart(json.loads(line)))
+        return rows
+
+    def write_config(self, settings: dict[str, Any]) -> None:
+        write_text(self.config, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
+
+    def write_split(self, split: dict[str, Any]) -> None:
+        write_json(self.split, split)
+
+    def write_environment(self, **more: Any) -> None:
+        write_json(self.environment, environment() | more)
+
+    def write_purpose(self, purpose: dict[str, Any]) -> None:
+        write_json(self.purpose, purpose)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """The last act of a run: nothing is left to resume from."""
+        write_json(self.result, result)
+        self.checkpoint.unlink(missing_ok=True)
+
+
+class RunLock:
+    """Holds a run's folder while entered; another process that wants it is refused.
+
+    Without `resume` the folder must be new or empty. A folder that never became a run is removed again.
+    """
+
+    def __init__(self, folder: RunFolder, *, resume: bool) -> None:
+        self.folder = folder
+        path = folder.path
+        if path.exists() and not path.is_dir():
+            raise UserError(f"{path}: is a file; the run needs a folder")
+        entries = [entry.name for entry in path.iterdir()] if path.is_dir() else []
+        visible = [name for name in entries if not name.startswith(".")]  # a kill may leave a lock, or half a file
+        if visible and folder.config.name not in visible:
+            raise UserError(f"{path}: is not empty, and what it holds is no run; choose another ", Setting("out"))
+        if visible and not resume:
+            resumed = Setting("resume", True)
+            raise UserError(f"{path}: is not empty; resume its run (", resumed, ") or choose another ", Setting("out"))
+        self._lock = FileLock(path / ".lock")
+
+    def __enter__(self) -> "RunLock":
+        try:
+            self.folder.path.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UserError(f"{self.folder.path}: another process is training in this run directory") from None
+        except OSError as error:
+            raise write_error(self.folder.path, error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lock = Path(self._lock.lock_file)
+        with contextlib.suppress(OSError):  # the folder may be gone, which the error under way then says
+            if value and list(self.folder.path.iterdir()) == [lock]:  # it never became a run
+                lock.unlink()
+                self.folder.path.rmdir()
+        self._lock.release()
+
+
+def environment() -> dict[str, Any]:
+    """Command, versions and machine."""
+    import torch
+
+    return {
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "threads": torch.get_num_threads(),
+        "processes": torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+        "commit": commit(),
+    }
+
+
+def commit() -> str | None:
+    """The state of the source this runs from, by git; by UNIHSSL_COMMIT where it was copied without its history."""
+    if "UNIHSSL_COMMIT" in os.environ:
+        return os.environ["UNIHSSL_COMMIT"]
+    source = Path(__file__).parents[1]
+    if not (source.parent / ".git").exists():  # installed, and whatever history lies above is not ours
+        return None
+    with contextlib.suppress(OSError):
+        git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=source, capture_output=True, text=True)
+        return git.stdout.strip() or None
+    return None
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A YAML file of `name: value` lines."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise UserError(f"{path}: cannot be read as YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(values or {}, dict):
+        raise UserError(f"{path}: expected lines of 'name: value'")
+    return values or {}
+
+
+def _dict(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise UserError(f"{path}: expected names and values")
+    return content
+
+
+def _with_stats_apart(row: dict[str, Any]) -> dict[str, Any]:
+    """A row as it is written now; rows of 0.1.0 had terms and statistics in one namespace."""
+    if "terms" in row:
+        return row
+    stats = {name: value for name, value in row.items() if name in OLD_STATS}
+    place = {name: value for name, value in row.items() if name in PLACE}
+    return place | {"terms": {n: v for n, v in row.items() if n not in place and n not in stats}, "stats": stats}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
