@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from unihssl.training.run_directory import commit
+from unihssl.run_folder import commit
 
 
 def random_images(count: int, side: int, seed: int) -> np.ndarray:
@@ -41,16 +41,16 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-def captured(step: Callable[[], object], generator: torch.Generator | None = None) -> Callable[[], None]:
+def captured(step: Callable[[], object], generators: Sequence[torch.Generator] = ()) -> Callable[[], None]:
     """The step as a CUDA graph; call it to replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     graph = torch.cuda.CUDAGraph()
-    if generator:
-        graph.register_generator_state(generator)
     with torch.cuda.stream(stream):
         for _ in range(3):
             step()
+        for generator in generators:
+            graph.register_generator_state(generator)
         with torch.cuda.graph(graph, stream=stream):
             step()
     torch.cuda.current_stream().wait_stream(stream)

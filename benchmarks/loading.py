@@ -18,8 +18,8 @@ from common import report
 from PIL import Image
 
 from unihssl.config import Settings
-from unihssl.data.readers import find_images
-from unihssl.data.sources import Domain, unlabeled_domain
+from unihssl.data.domain import Domain, unlabeled_domain
+from unihssl.data.images import find_images
 from unihssl.data.store import fill_store
 
 

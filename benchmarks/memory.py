@@ -56,19 +56,19 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
     from common import random_images
 
     from unihssl import methods
-    from unihssl.api import resolve
+    from unihssl.data.domain import Domain
     from unihssl.data.pair import DomainPair, Part
     from unihssl.data.sample_file import SampleFile, open_samples
-    from unihssl.data.sources import Domain
     from unihssl.data.split import Split
     from unihssl.data.store import Store, as_tensor
     from unihssl.data.views import Views
     from unihssl.methods.base import Task
+    from unihssl.methods.recipe import resolve
     from unihssl.models.backbones import EncoderFactory
+    from unihssl.run_folder import RunFolder
     from unihssl.training.display import Display
-    from unihssl.training.log import read_metrics
+    from unihssl.training.fabric import make_fabric
     from unihssl.training.loop import Trainer
-    from unihssl.training.setup import make_fabric
 
     torch.set_num_threads(2)
     side, classes = arguments.side, tuple(map(str, range(10)))
@@ -102,10 +102,10 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
         data, said = pair.training_data(Views(look.side, look.mean, look.std), settings, fabric.device, (0, 1))
         task = Task(10, few, count)
         method = methods.get("unihssl")(encoders, params, task, settings)
-        trainer = Trainer(fabric, method, data, settings, Path(folder), "benchmark")
+        trainer = Trainer(fabric, method, data, settings, RunFolder(folder), "benchmark")
         trainer.stages[1] = replace(trainer.stages[1], begin=None)  # which would look at every image once
         trainer.fit(pair.truth, display)
-        speed = read_metrics(Path(folder))[-1]["images_per_second"]
+        speed = RunFolder(folder).read_metrics()[-1]["images_per_second"]
     on_gpu = fabric.device.type == "cuda"
     return {
         "placement": home,

@@ -16,15 +16,17 @@ import numpy as np
 import torch
 from common import milliseconds, report
 
-from unihssl.api import resolve
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
 from unihssl.methods import get
 from unihssl.methods.base import Task
+from unihssl.methods.recipe import resolve
 from unihssl.models.backbones import EncoderFactory
+from unihssl.run_folder import RunFolder
+from unihssl.training.fabric import make_fabric
 from unihssl.training.loop import Trainer
-from unihssl.training.setup import make_fabric, make_optimizer
+from unihssl.training.optimizer import make_optimizer
 from unihssl.training.step import Step
 
 WIDTH = 64
@@ -53,7 +55,7 @@ def step_time(unlabeled: int, classes: int, arguments: argparse.Namespace) -> fl
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     with tempfile.TemporaryDirectory() as folder:
-        trainer = Trainer(fabric, method, data, settings, Path(folder), "benchmark")
+        trainer = Trainer(fabric, method, data, settings, RunFolder(folder), "benchmark")
         index = len(trainer.stages) - 1 if arguments.method == "unihssl" else 0
         stage = trainer.stages[index]
         module = fabric.setup_module(method)

@@ -24,16 +24,18 @@ from common import captured, milliseconds, random_images, report
 from usual_recipe import make_jpeg_domain, usual_recipe
 
 from unihssl import methods
-from unihssl.api import resolve, train
+from unihssl.api import train
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
 from unihssl.methods.base import Method, Stage, Task
+from unihssl.methods.recipe import resolve
 from unihssl.models.backbones import EncoderFactory
 from unihssl.models.classifier import Classifier
+from unihssl.run_folder import RunFolder
 from unihssl.training.display import Display
-from unihssl.training.log import read_metrics
-from unihssl.training.setup import make_fabric, make_optimizer
+from unihssl.training.fabric import make_fabric
+from unihssl.training.optimizer import make_optimizer
 
 Sources = tuple[Any, Any]
 SETTLED, LOG_EVERY = 100, 50  # steps that do not count, and from one reading of the clock to the next
@@ -76,7 +78,7 @@ def loop_speed(
         del known["pretrain_epochs"]
     with tempfile.TemporaryDirectory() as folder, Display(quiet=True) as display:
         train(Path(folder) / "run", labeled, unlabeled, known, resume=False, display=display)
-        rows = [row for row in read_metrics(Path(folder) / "run") if row["stage"] == stage]
+        rows = [row for row in RunFolder(Path(folder) / "run").read_metrics() if row["stage"] == stage]
     samples = (1 if method == "supervised" else 2) * arguments.batch
     steady = [
         (now["step"] - before["step"], now) for before, now in itertools.pairwise(rows) if before["step"] >= SETTLED
@@ -165,7 +167,7 @@ def measure(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         eager.append(milliseconds(bare))
     if on_gpu:
         row["bare graph ms"] = milliseconds(captured(bare))
-        row["views ms"] = milliseconds(captured(bench.views_only, bench.data.random.generator))
+        row["views ms"] = milliseconds(captured(bench.views_only, bench.data.random.generators))
         del bench, bare
         torch.cuda.empty_cache()
         row["loop ms"], samples = loop_speed(name, arguments)

@@ -58,6 +58,15 @@ def decoded_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture
+def doubles() -> Iterator[None]:
+    """Networks that this test makes or trains are in double precision, and so is what they compute."""
+    from precision import double_precision
+
+    with double_precision():
+        yield
+
+
 @pytest.fixture(scope="session")
 def image_arrays() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """Labeled (x, y) and unlabeled (x, y): 60 images each."""

@@ -1,9 +1,11 @@
 """One call from two domains to a trained, measured model: what `unihssl train` and `evaluate` run."""
 
-import dataclasses
+import sys
 import tempfile
 import warnings
+from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy as np
 import torch
 
 from unihssl import methods
-from unihssl.config import Settings, knob_fields, parse
+from unihssl.config import Settings, changes_result, parse, parse_saved
 from unihssl.data.batch_random import seed_for
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
 from unihssl.data.views import Views
@@ -20,26 +22,17 @@ from unihssl.evaluation.collapse_check import collapse_warnings
 from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.evaluation.samples import known_samples
-from unihssl.files import write_json
 from unihssl.methods.base import Task
-from unihssl.methods.presets import RECIPES, has_preset, preset_for, preset_knobs
-from unihssl.models.backbones import NO_FILE, EncoderFactory
-from unihssl.training.checkpoint import CHECKPOINT
+from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
+from unihssl.models.backbones import EncoderFactory
+from unihssl.run_folder import RunFolder, RunLock
+from unihssl.training.checkpoint import fingerprint
 from unihssl.training.display import Display
+from unihssl.training.fabric import Fabric, make_fabric
 from unihssl.training.loop import Trainer
-from unihssl.training.run_directory import (
-    CONFIG,
-    FREE_TO_CHANGE,
-    RESULT,
-    RunDirectory,
-    absolute,
-    fingerprint,
-    read_config,
-)
-from unihssl.training.setup import Fabric, make_fabric
 from unihssl.training.watch import Watch
 
-LOOKED_AT = 500  # unlabeled training samples, spread over all, to judge a finished run by
+CHECKED = 500  # unlabeled training samples, spread over all, that a finished run is checked on
 
 
 def fit(
@@ -69,48 +62,58 @@ def fit(
     return model
 
 
-def train(out: Path, labeled: Any, unlabeled: Any, knobs: dict[str, Any], *, resume: bool, display: Display) -> Model:
+def train(
+    out: Path,
+    labeled: Any,
+    unlabeled: Any,
+    knobs: Mapping[str, Any],
+    *,
+    resume: bool,
+    display: Display,
+    concurrent_runs: int = 1,
+) -> Model:
     """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded.
 
-    With several processes each runs this; the first one alone writes and measures.
+    With several processes each runs this, and the first alone writes and measures. `concurrent_runs` is how many runs
+    share this machine's memory and its GPU, this one included.
     """
-    if resume and (out / CONFIG).exists():
-        knobs = _resumed_knobs(out, knobs)
-        labeled, unlabeled = _given(labeled, knobs["labeled"]), _given(unlabeled, knobs["unlabeled"])
+    folder = RunFolder(out)
+    resumed = resume and folder.is_run
+    if resumed:
+        settings, params = _resumed_settings(folder, knobs)
+        labeled, unlabeled = _given(labeled, settings.labeled), _given(unlabeled, settings.unlabeled)
     elif resume and _given(labeled, "") == "":
-        raise UserError(f"{out}: there is no run to go on with")
-    settings, _ = resolve(knobs)
+        raise UserError(f"{out}: there is no run to resume")
+    else:
+        settings, params = resolve(knobs)
     fabric = make_fabric(settings)
     with (
-        Watch(fabric, out),
-        RunDirectory(out, resume=resume, mine=fabric.is_global_zero) as directory,
+        Watch(fabric, folder, display.spell),
+        RunLock(folder, resume=resume) if fabric.is_global_zero else nullcontext(),
         torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
     ):
         if not fabric.is_global_zero:
             display.silence()
-        if (out / RESULT).exists():
+        if folder.is_finished:
             display.note(f"{out}: this run has finished already")
             return load_model(out)
-        if resume and not (out / CHECKPOINT).exists():
+        if resume and not folder.checkpoint.exists():
             display.note(f"{out}: nothing has been saved here yet: starting from the beginning")
         source, target = read_domains(labeled, unlabeled, settings)
-        if vector_size(source):
-            knobs = {"backbone": "mlp"} | knobs
-        settings, params = resolve(knobs | {"labeled": source.name, "unlabeled": target.name})
+        if vector_size(source) and not resumed:
+            settings, params = resolve({"backbone": "mlp"} | dict(knobs))
+        settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
         torch.manual_seed(seed_for("weights", settings.seed))
         encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
-        model = _fit_model(fabric, directory, encoders, pair, settings, params, display)
-        if directory.mine:
-            model.save(out)
-            tested = {role: _predict_test(model, part) for role, part in pair.parts.items()}
-            model.result = score(tested, model.rule, pair.classes)
-            model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
-            model.result |= _look_at_unlabeled(model, pair)
-            for warning in model.result["warnings"]:
-                display.note(f"warning: {warning}")
-            write_json(out / RESULT, model.result)
-            (out / CHECKPOINT).unlink(missing_ok=True)
+        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs)
+        if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
+            _describe(folder, settings, params, pair, knobs, resumed)
+        trainer.fit(pair.truth, display)
+        network = trainer.method.network
+        model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
+        if fabric.is_global_zero:
+            _measure(model, pair, folder, display)
         return model
 
 
@@ -119,69 +122,67 @@ def evaluate(
 ) -> dict[str, Any]:
     """Score a trained model on its own held-out images, or on all labeled images of the sources given.
 
-    With `held_out` the sources are the run's own (they have moved, or were arrays): only what it held out is taken.
+    >>> unihssl.evaluate("runs/first")["pooled"]["accuracy"]
+
+    With `held_out` the sources are the run's own (they have moved, or were arrays), and only what the run held out is
+    used. The result has the keys of `result.json`.
     """
-    folder = Path(run)
-    model = load_model(folder, device)
+    folder = RunFolder(run)
+    model = load_model(folder.path, device)
     samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
     result = score(parts, model.rule, model.classes_.tolist())
     return result | {"notes": [note for part in samples.values() for note in part.domain.notes]}
 
 
-def settings_of(run: Path) -> Settings:
-    """The settings a run was made with; the defaults for a saved model, which notes none."""
-    return resolve(stored_knobs(run))[0] if (run / CONFIG).exists() else Settings()
+def settings_of(folder: RunFolder) -> Settings:
+    """The settings a run was made with; the defaults for a saved model, which has none."""
+    settings: Settings = parse_saved(folder.read_config(), (Settings,))[0] if folder.is_run else Settings()
+    return settings
 
 
-def stored_knobs(run: Path) -> dict[str, Any]:
-    """The knobs a run was made with; a preset that its method has no more, or never had, is forgotten."""
-    knobs = read_config(run)
-    if not has_preset(str(knobs.get("method")), str(knobs.get("preset", ""))):
-        del knobs["preset"]
-    return knobs
-
-
-def resolve(knobs: dict[str, Any]) -> tuple[Settings, Any]:
-    """Settings and method params: defaults, the method's preset, the backbone's recipe, what was asked for."""
-    wish = {name: str(knobs.get(name, getattr(Settings, name))) for name in ("method", "preset", "dataset", "backbone")}
-    kinds = (Settings, methods.get(wish["method"]).Params)
-    recipe = {name: v for name, v in RECIPES.get(wish["backbone"], {}).items() if name in knob_fields(*kinds)}
-    name = preset_for(wish["method"], wish["preset"])
-    preset = preset_knobs(name, wish["method"], wish["dataset"])
-    unusual = name != preset_for(wish["method"], "")
-    defaults = recipe | preset if unusual else preset | recipe  # the recipe wins over the default preset alone
-    for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
-        if general in knobs:
-            defaults.pop(special, None)  # else asking for the one would do nothing
-    settings, params = parse(defaults | knobs | {"preset": name}, kinds)
-    if settings.weights not in NO_FILE:
-        settings = dataclasses.replace(settings, weights=absolute(settings.weights))
+def _resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Settings, Any]:
+    """The run's own settings; those given again must agree unless they do not change the result."""
+    saved = folder.read_config()
+    method = methods.get(str(saved.get("method", Settings.method)))
+    if asked.get("method", method.name) != method.name:
+        raise UserError(f"{folder.path}: a resumed run keeps its settings, but method was {method.name}")
+    kinds = (Settings, method.Params)
+    before = all_knobs(*parse_saved(saved, kinds))
+    settings, params = parse(before | dict(asked), kinds)
+    settings = with_full_paths(settings)
+    changed = [
+        f"{name} was {before[name]}, now {value}"
+        for name, value in all_knobs(settings, params).items()
+        if changes_result(name) and before[name] != value
+    ]
+    if changed:
+        raise UserError(f"{folder.path}: a resumed run keeps its settings, but {'; '.join(changed)}")
     return settings, params
 
 
-def whole_knobs(knobs: dict[str, Any]) -> dict[str, Any]:
-    """Every knob of a run by its value, but for where its data is."""
-    settings, params = resolve(knobs)
-    every = dataclasses.asdict(settings) | dataclasses.asdict(params)
-    return {name: value for name, value in every.items() if name not in ("labeled", "unlabeled")}
+def _given(source: Any, saved: str) -> Any:
+    """The source a resumed run was given again, else the one it began with."""
+    return saved if source is None or (isinstance(source, str) and not source) else source
 
 
-def _fit_model(
+def _trainer(
     fabric: Fabric,
-    directory: RunDirectory,
+    folder: RunFolder,
     encoders: EncoderFactory,
     pair: DomainPair,
     settings: Settings,
     params: Any,
     display: Display,
-) -> Model:
-    """Train the method; what its network has become is the model."""
+    concurrent_runs: int,
+) -> Trainer:
+    """The method on its training data, ready to train."""
     shape = encoders.architecture
     views = Views(
         shape.side, shape.mean, shape.std, settings.weak_view, settings.flip, strong_view=settings.strong_view
     )
-    data, where = pair.training_data(views, settings, fabric.device, (fabric.global_rank, fabric.world_size))
+    shard = (fabric.global_rank, fabric.world_size)
+    data, placement = pair.training_data(views, settings, fabric.device, shard, concurrent_runs)
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
     method = methods.get(settings.method)(encoders, params, task, settings)
     if fabric.device.type == "cuda":
@@ -189,60 +190,65 @@ def _fit_model(
     for part in pair.parts.values():
         for note in part.domain.notes:
             display.note(f"note: {note}")
+    processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples; "
-        f"{settings.method} on {shape.name}, {fabric.device}{_processes(fabric)}; {where}"
+        f"{settings.method} on {shape.name}, {fabric.device}{processes}; {placement}"
     )
-    mark = fingerprint(settings, params, pair)
-    trainer = Trainer(fabric, method, data, settings, directory.folder, mark)
-    directory.describe(settings, params, pair)  # only now: what the trainer refuses must not look like a run
-    trainer.fit(pair.truth, display)
-    return Model(settings.method, params, method.network, shape, pair.classes, pair.size, fabric.device)
+    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair))
 
 
-def _resumed_knobs(out: Path, knobs: dict[str, Any]) -> dict[str, Any]:
-    """The run's own settings; those given again must agree unless they do not change what is learnt."""
-    stored = stored_knobs(out)
-    merged = stored | knobs
-    if merged["method"] != stored["method"]:
-        raise UserError(f"{out}: a resumed run keeps its settings, but method was {stored['method']}")
-    then, now = (dataclasses.asdict(s) | dataclasses.asdict(p) for s, p in (resolve(stored), resolve(merged)))
-    changed = [
-        f"{name} was {then.get(name)}, now {value}"
-        for name, value in now.items()
-        if name not in FREE_TO_CHANGE and then.get(name) != value
-    ]
-    if changed:
-        raise UserError(f"{out}: a resumed run keeps its settings, but {'; '.join(changed)}")
-    return merged
+def _describe(
+    folder: RunFolder, settings: Settings, params: Any, pair: DomainPair, asked: Mapping[str, Any], resumed: bool
+) -> None:
+    """Write what the run is: every setting, every sample's name under its part, and the machine."""
+    folder.write_config(all_knobs(settings, params))
+    split = {
+        role: {
+            "source": getattr(settings, role),
+            "train": [part.domain.names[i] for i in part.split.train],
+            "test": [part.domain.names[i] for i in part.split.test],
+        }
+        for role, part in pair.parts.items()
+    }
+    folder.write_split(split)
+    plain = {name: value if isinstance(value, int | float) else str(value) for name, value in asked.items()}
+    about = {"asked": plain, "row": row_name(settings.method, settings.preset)}
+    if resumed:  # what made the run is the first command
+        first = folder.read_environment()
+        about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
+    folder.write_environment(**about)
 
 
-def _given(source: Any, stored: str) -> Any:
-    """The source a resumed run was given again, else the one it began with."""
-    return stored if source is None or (isinstance(source, str) and not source) else source
+def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display) -> None:
+    """Save the model, test it once, and check whether the unlabeled domain was learnt."""
+    model.save(folder.path)
+    tested = {role: _predict_test(model, part) for role, part in pair.parts.items()}
+    model.result = score(tested, model.rule, pair.classes)
+    model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
+    model.result |= _check_unlabeled(model, pair)
+    for warning in model.result["warnings"]:
+        display.note(f"warning: {warning}")
+    folder.write_result(model.result)
 
 
-def _processes(fabric: Fabric) -> str:
-    return f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
+def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
+    """Warnings from the predictions on some unlabeled training samples, without their labels.
 
-
-def _look_at_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
-    """What some of the unlabeled training samples say: warnings, without their labels; and how many are right.
-
-    The latter, where their labels are known, is for diagnosis: it sees no test sample.
+    Where their labels are known, also the share predicted right, for diagnosis: no test sample is involved.
     """
     train = pair.unlabeled.split.train
-    some_rows = train[np.linspace(0, len(train) - 1, min(len(train), LOOKED_AT)).astype(np.int64)]
-    guesses = model.probabilities(model.predict_store(pair.unlabeled.store, some_rows)).argmax(1)
+    rows = train[np.linspace(0, len(train) - 1, min(len(train), CHECKED)).astype(np.int64)]
+    predicted = model.probabilities(model.predict_store(pair.unlabeled.store, rows)).argmax(1)
     advice = methods.get(model.method).advice(model.params)
     labels = pair.labeled.domain.labels[pair.labeled.split.train]
-    seen: dict[str, Any] = {"warnings": collapse_warnings(guesses, labels, pair.classes, advice)}
+    found: dict[str, Any] = {"warnings": collapse_warnings(predicted, labels, pair.classes, advice)}
     domain = pair.unlabeled.domain
-    known = domain.known[some_rows]
+    known = domain.known[rows]
     if known.any():
-        right = (guesses == domain.labels[some_rows])[known]
-        seen["unlabeled_training"] = {"n": len(right), "accuracy": float(right.mean())}
-    return seen
+        correct = (predicted == domain.labels[rows])[known]
+        found["unlabeled_training"] = {"n": len(correct), "accuracy": float(correct.mean())}
+    return found
 
 
 def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:

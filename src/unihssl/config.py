@@ -7,6 +7,7 @@ documentation all read these fields; `parse` is the one way values from outside 
 import contextlib
 import dataclasses
 import difflib
+import functools
 import os
 import types
 import typing
@@ -35,16 +36,18 @@ def knob(
     return field(default=default, metadata=about)
 
 
+neutral = functools.partial(knob, changes_result=False)  # a preset is: the knobs it sets do change the result
+
+
 @dataclass(frozen=True)
 class Settings:
     """What every run has, whatever its method. Defaults are the paper's where it states one; presets come on top."""
 
     method: str = knob("unihssl", "Name of the training method.")
-    preset: str = knob(
+    preset: str = neutral(
         "",
         "The method's settings: `finetune` for pretrained networks or its authors' `original`; of Uni-HSSL `paper` or "
         "`robust`; empty: the method's default.",
-        changes_result=False,  # the knobs it sets do
     )
     dataset: Literal["", "office-31", "office-home", "visda-2017", "isic-2019"] = knob(
         "", "Benchmark whose own entry of the preset applies."
@@ -53,8 +56,8 @@ class Settings:
     weights: str = knob("pretrained", "`pretrained` (timm's hub), `none`, or a weights file.")
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)
 
-    labeled: str = knob("", "Source of the labeled domain: folder of class folders, CSV or .npz.", changes_result=False)
-    unlabeled: str = knob("", "Source of the unlabeled domain: folder, CSV, .npz or .npy.", changes_result=False)
+    labeled: str = neutral("", "Source of the labeled domain: folder of class folders, CSV or .npz.")
+    unlabeled: str = neutral("", "Source of the unlabeled domain: folder, CSV, .npz or .npy.")
     unlabeled_layout: Literal["auto", "classes", "flat"] = knob(
         "auto", "Do the unlabeled folder's sub-folders name classes? `auto` looks; `flat` ignores them."
     )
@@ -74,10 +77,8 @@ class Settings:
     image_size: int = knob(
         0, "Side of the stored square images; 0: small ones keep their size, else by backbone.", low=0, high=2048
     )
-    cache: str = knob(
-        "",
-        "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing.",
-        changes_result=False,
+    cache: str = neutral(
+        "", "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing."
     )
     weak_view: Literal["crop", "translate", "resized_crop", "center"] = knob(
         "crop", "Training view: random crop, shift by up to 12.5%, random resized crop, or the centre."
@@ -116,33 +117,26 @@ class Settings:
         "iteration", "What moves the schedule and the mixup ramp forward."
     )
 
-    placement: Literal["auto", "gpu", "host", "disk"] = knob(
+    placement: Literal["auto", "gpu", "host", "disk"] = neutral(
         "auto",
         "Where decoded samples are kept: on the GPU, in host memory, memory-mapped; `auto`: the first with room.",
-        changes_result=False,
         formerly="home",
     )
-    device: Literal["auto", "cpu", "cuda"] = knob("auto", "Where to train.", changes_result=False)
-    devices: int = knob(
-        1, "GPUs (or CPU processes) per machine; taken from torchrun or SLURM.", low=1, changes_result=False
-    )
-    nodes: int = knob(1, "Number of machines; taken from torchrun or SLURM.", low=1, changes_result=False)
+    device: Literal["auto", "cpu", "cuda"] = neutral("auto", "Where to train.")
+    devices: int = neutral(1, "GPUs (or CPU processes) per machine; taken from torchrun or SLURM.", low=1)
+    nodes: int = neutral(1, "Number of machines; taken from torchrun or SLURM.", low=1)
     sync_batch_norm: bool = knob(True, "With several processes: BatchNorm's statistics are of the whole batch.")
     precision: Literal["auto", "bf16", "fp32"] = knob("auto", "`auto` is bf16 autocast on a GPU, else fp32.")
-    graph: Literal["auto", "network", "off"] = knob(
+    graph: Literal["auto", "network", "off"] = neutral(
         "auto",
         "Replay training steps as CUDA graphs; whole on one GPU, if the method never waits for it; else, "
         "or with `network`, the passes through the network, unless their BatchNorm is synchronised.",
-        changes_result=False,
     )
-    log_every: int = knob(50, "Steps between two lines of the log.", low=1, changes_result=False)
-    checkpoint_seconds: float = knob(
-        30.0,
-        "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.",
-        low=0,
-        changes_result=False,
+    log_every: int = neutral(50, "Steps between two lines of the log.", low=1)
+    checkpoint_seconds: float = neutral(
+        30.0, "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.", low=0
     )
-    tensorboard: bool = knob(True, "Write TensorBoard events beside metrics.jsonl.", changes_result=False)
+    tensorboard: bool = neutral(True, "Write TensorBoard events beside metrics.jsonl.")
 
     def __post_init__(self) -> None:
         if self.unlabeled_batch == 1:

@@ -1,44 +1,49 @@
-"""The exceptions a user is meant to read."""
+"""The exceptions a user is meant to read.
 
+A message names settings inline, `UserError(f"choose another {Setting('out')}")`, and each front end spells them its own
+way: Python as arguments (`out`, `epochs=5`), the command line as options (`--out`, `--set epochs=5`).
+"""
+
+import ast
+import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
+
+_MARKED = re.compile("\x02(\\w+)=(.*?)\x03", re.DOTALL)
 
 
 class Setting(NamedTuple):
-    """A setting that an error names, so that each front end can spell it its own way: `Setting("epochs", 5)`."""
+    """A setting, alone or with the value that it should have. In a message it is marked, to be spelled later."""
 
     name: str
-    value: object = None
+    value: str | float | bool | None = None
 
     def __str__(self) -> str:
         return self.name if self.value is None else f"{self.name}={self.value!r}"
 
-
-class Resume(NamedTuple):
-    """How to resume the run in a folder."""
-
-    folder: Path
-
-    def __str__(self) -> str:
-        return f"fit(..., out={str(self.folder)!r}, resume=True)"
+    def __format__(self, spec: str) -> str:
+        return f"\x02{self.name}={self.value!r}\x03"
 
 
-Part = str | Setting | Resume
+def resume_call(folder: object) -> Setting:
+    """The call that resumes the run in a folder, to be spelled like a setting."""
+    return Setting("resume_call", str(folder))
+
+
+Spell = Callable[[Setting], str]
+
+
+def python_spelling(setting: Setting) -> str:
+    return f"fit(..., out={setting.value!r}, resume=True)" if setting.name == "resume_call" else str(setting)
 
 
 class _WordedError(Exception):
-    """A message in parts. `str()` spells settings as Python arguments; the command line spells them as options."""
-
-    def __init__(self, *parts: Part) -> None:
-        super().__init__(*parts)
-
     def __str__(self) -> str:
-        return self.worded(str)
+        return self.worded(python_spelling)
 
-    def worded(self, spell: Callable[[Setting | Resume], str]) -> str:
-        """The message, with every setting spelled by `spell`."""
-        return "".join(part if isinstance(part, str) else spell(part) for part in self.args)
+    def worded(self, spell: Spell) -> str:
+        """The message, with every setting in it spelled by `spell`."""
+        return _MARKED.sub(lambda mark: spell(Setting(mark[1], ast.literal_eval(mark[2]))), super().__str__())
 
 
 class UserError(_WordedError):

@@ -1,14 +1,14 @@
-"""Ctrl-C and SIGTERM ask a run to save and stop; asked twice in the same way, it stops at once."""
+"""Ctrl-C and SIGTERM ask a run to save and stop; the same signal again stops it at once."""
 
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 
 
 class InterruptGuard:
-    """While entered, the first signal only sets `requested`, which the loop looks at between steps."""
+    """While entered, the first signal only sets `requested`, which the loop checks between steps."""
 
     def __init__(self) -> None:
         self.requested = False
@@ -21,21 +21,19 @@ class InterruptGuard:
                 self._before[name] = signal.signal(name, self._on_signal)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for name, handler in self._before.items():
             signal.signal(name, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._last == number:  # another signal may be the same wish, by way of a parent process
+        if self._last == number:  # another signal may be the same request, sent on by a parent process
             raise KeyboardInterrupt
         self.requested, self._last = True, number
 
 
 @contextmanager
 def termination_interrupts() -> Iterator[None]:
-    """While entered, SIGTERM is what Ctrl-C is."""
+    """While entered, SIGTERM acts like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -48,10 +46,10 @@ def termination_interrupts() -> Iterator[None]:
 
 @contextmanager
 def held_interrupts() -> Iterator[Callable[[], None]]:
-    """While entered, KeyboardInterrupt comes only where the given function is called, and at the end; a second at once.
+    """Defer Ctrl-C until the yielded `check()` is called or the block ends; a second one is immediate.
 
-    For code that works with threads or processes. Raised between any two instructions it also comes inside the
-    standard library's own, where it can leave a lock taken: whoever needs that lock then waits for ever.
+    For code that works with threads or processes: an interrupt inside the standard library can leave a lock taken, and
+    then the next thread that needs it waits forever.
     """
     came = False
 
@@ -74,4 +72,4 @@ def held_interrupts() -> Iterator[Callable[[], None]]:
     finally:
         for number in held:
             signal.signal(number, signal.default_int_handler)
-        check()  # whatever else went wrong: who only sees that may go on
+        check()  # an error on its way out must not hide the interrupt

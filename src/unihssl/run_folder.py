@@ -18,7 +18,6 @@ import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import yaml
@@ -120,10 +119,10 @@ class RunLock:
         entries = [entry.name for entry in path.iterdir()] if path.is_dir() else []
         visible = [name for name in entries if not name.startswith(".")]  # a kill may leave a lock, or half a file
         if visible and folder.config.name not in visible:
-            raise UserError(f"{path}: is not empty, and what it holds is no run; choose another ", Setting("out"))
+            raise UserError(f"{path}: is not empty, and what it holds is no run; choose another {Setting('out')}")
         if visible and not resume:
-            resumed = Setting("resume", True)
-            raise UserError(f"{path}: is not empty; resume its run (", resumed, ") or choose another ", Setting("out"))
+            ways = f"resume its run ({Setting('resume', True)}) or choose another {Setting('out')}"
+            raise UserError(f"{path}: is not empty; {ways}")
         self._lock = FileLock(path / ".lock")
 
     def __enter__(self) -> "RunLock":
@@ -136,9 +135,7 @@ class RunLock:
             raise write_error(self.folder.path, error) from error
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, value: BaseException | None, trace: object) -> None:
         lock = Path(self._lock.lock_file)
         with contextlib.suppress(OSError):  # the folder may be gone, which the error under way then says
             if value and list(self.folder.path.iterdir()) == [lock]:  # it never became a run

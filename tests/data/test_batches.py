@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from unihssl.data.batch_random import BatchRandom, seed_for
+from unihssl.data.batch_random import RandomStreams, seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
@@ -32,7 +32,7 @@ def paired(labeled=50, unlabeled=30, batch=8, seed=0):
 
 def loaded(domain, stage, step):
     domain.load(stage, step)
-    return domain.samples(BatchRandom())
+    return domain.samples(RandomStreams())
 
 
 def rows_at(domain, step):
@@ -98,7 +98,7 @@ def test_a_pass_over_all_processes_is_that_of_one_without_repeats(count, batch, 
 def test_a_sweep_is_the_same_on_every_process():
     def swept(shard):
         domain = training(50, 8, vectors=False, shard=shard)
-        return torch.cat([part.weak for part in domain.sweep(BatchRandom(shard=shard, seed=3), 20)])
+        return torch.cat([part.weak for part in domain.sweep(RandomStreams(shard=shard), 20)])
 
     assert torch.equal(swept((0, 2)), swept((0, 1)))
     assert torch.equal(swept((1, 2)), swept((0, 1)))
@@ -130,17 +130,34 @@ def test_rows_labels_and_samples_belong_together():
 
 def test_unlabeled_samples_have_no_labels():
     domain = training(20, 4, labeled=False)
-    for samples in (loaded(domain, 0, 0), next(domain.sweep(BatchRandom()))):
+    for samples in (loaded(domain, 0, 0), next(domain.sweep(RandomStreams()))):
         with pytest.raises(AttributeError, match="unlabeled: no label of theirs may be used"):
             samples.y  # noqa: B018
 
 
 @pytest.mark.parametrize(("count", "batch", "sizes"), [(50, 20, [17, 17, 16]), (40, 20, [20, 20]), (5, 256, [5])])
 def test_sweep_covers_all_in_order_and_evenly(count, batch, sizes):
-    parts = list(training(count, 8).sweep(BatchRandom(), batch))
+    parts = list(training(count, 8).sweep(RandomStreams(), batch))
     assert [len(part) for part in parts] == sizes
     assert [row for part in parts for row in part.rows.tolist()] == list(range(count))
     assert [int(x) for part in parts for x in part.images.flatten()] == list(range(100, 100 + count))
+
+
+def test_the_order_of_asking_for_views_changes_nothing():
+    """Each domain and view has a random stream of its own."""
+
+    def views(names: list[str]) -> dict[str, torch.Tensor]:
+        data = paired()
+        data.reseed(0, 3)
+        data.load(0, 3, 0.0)
+        batch = data.batch()
+        return {name: getattr(getattr(batch, name.split(".")[0]), name.split(".")[1]) for name in names}
+
+    names = [f"{domain}.{view}" for domain in ("labeled", "unlabeled") for view in ("weak", "strong", "crop")]
+    forwards, backwards = views(names), views(names[::-1])
+    for name in names:
+        assert torch.equal(forwards[name], backwards[name]) and torch.equal(views([name])[name], forwards[name]), name
+    assert not torch.equal(forwards["labeled.weak"], forwards["labeled.crop"])
 
 
 def test_views_of_a_batch_are_drawn_once():

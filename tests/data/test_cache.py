@@ -19,14 +19,13 @@ import torch
 from PIL import Image
 
 from unihssl.config import Settings
-from unihssl.data import decode, journal
-from unihssl.data.cache import Cache, cache_folder
+from unihssl.data import decode
+from unihssl.data.cache import Cache, cache_folder, files_signature
+from unihssl.data.domain import labeled_domain, unlabeled_domain
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains
-from unihssl.data.signature import files_signature
-from unihssl.data.sources import labeled_domain, unlabeled_domain
 from unihssl.data.split import Split
 from unihssl.data.store import Store, fill_store
-from unihssl.training.run_directory import fingerprint
+from unihssl.training.checkpoint import fingerprint
 
 SIZE = (12, 10)
 LIMIT = 120  # seconds to wait for what should come at once
@@ -336,17 +335,17 @@ def test_what_a_killed_build_leaves_is_removed_and_a_live_one_is_not(images, cac
         save(tmp_path / name / "a" / "0.png", 1)
         save(tmp_path / name / "b" / "1.png", 2)
     save(tmp_path / "alive" / "b" / "2.png", 3)
-    go_on = tmp_path / "go on"
-    killed = start(tmp_path / "killed", cache, tmp_path / "k", lambda: wait_for(go_on.exists))
+    resume = tmp_path / "resume"
+    killed = start(tmp_path / "killed", cache, tmp_path / "k", lambda: wait_for(resume.exists))
     wait_for(lambda: (tmp_path / "k").exists())
-    alive = start(tmp_path / "alive", cache, tmp_path / "l", lambda: wait_for(go_on.exists))
+    alive = start(tmp_path / "alive", cache, tmp_path / "l", lambda: wait_for(resume.exists))
     wait_for(lambda: (tmp_path / "l").exists())
     assert len(under_way(cache)) == 2
     os.kill(killed.pid, signal.SIGKILL)
     killed.join(LIMIT)
     fill(images, cache)
     assert len(under_way(cache)) == 1
-    go_on.touch()
+    resume.touch()
     alive.join(LIMIT)
     assert alive.exitcode == 0 and under_way(cache) == []
     assert same(fill(tmp_path / "alive", cache), fill(tmp_path / "alive", None))
@@ -363,150 +362,15 @@ def test_ctrl_c_leaves_nothing_under_way(images, cache, monkeypatch):
     assert stores(cache) == under_way(cache) == []
 
 
-@pytest.fixture
-def stopped(images, cache, tmp_path, monkeypatch) -> Path:
-    """The folder of a build that was killed after five of twelve images; every one of them is in its journal."""
-    monkeypatch.setattr(journal, "EVERY_SECONDS", 0)
-    domain = labeled_domain(images, Settings())
-    folder = cache / "building" / files_signature(domain.items, SIZE)
-    log = tmp_path / "log"
-
-    def begun() -> int:
-        return len(log.read_text().splitlines()) if log.exists() else 0
-
-    with monkeypatch.context() as patch:
-        patch.setattr(decode, "cpus", lambda: 1)  # one image after the other
-        child = start(images, cache, log, lambda: begun() < 6 or time.sleep(10 * LIMIT))
-    wait_for(lambda: begun() == 6)
-    child.kill()
-    child.join(LIMIT)
-    assert (folder / "samples.npy").exists() and stores(cache) == []
-    assert len((folder / "journal").read_text().splitlines()[1:]) == 5
-    return folder
-
-
-def test_a_killed_build_goes_on_where_it_was(images, cache, stopped, work):
-    told: list[tuple[int, int]] = []
-    plain = fill(images, None)
-    work.update(read=0, decoded=0)
-    domain = labeled_domain(images, Settings())
-    assert same(plain, fill_store(domain, SIZE, lambda *done: told.append(done), cache))
-    assert work["decoded"] == 7 and told[-1] == (12, 12)
-    assert under_way(cache) == [] and sorted(p.name for p in stores(cache)[0].iterdir()) == [
-        "samples.npy",
-        "store.json",
-    ]
-    assert same(plain, fill(images, cache))
-
-
-def test_ctrl_c_keeps_what_is_done(images, cache, work, monkeypatch):
-    damage(images)
-    plain = fill(images, None)
-    monkeypatch.setattr(journal, "EVERY_SECONDS", 0)
-    monkeypatch.setattr(decode, "cpus", lambda: 1)
-
-    def press(done: int, total: int) -> None:
-        if done == 8:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        fill_store(labeled_domain(images, Settings()), SIZE, press, cache)
-    assert stores(cache) == [] and len(under_way(cache)) == 1
-    work.update(read=0, decoded=0)
-    assert same(plain, fill(images, cache))
-    assert work["read"] <= 4
-
-
-LEFT = {
-    "journal cut": lambda folder: cut(folder / "journal", 9),
-    "journal garbled": lambda folder: (folder / "journal").write_bytes(
-        b"\xff[1]\n{}\n[0, 5, 1, 2]\n[0, 1, [], [[1, 2]]]"
-    ),
-    "journal gone": lambda folder: (folder / "journal").unlink(),
-    "journal of other files": lambda folder: (folder / "journal").write_text(
-        json.dumps([0, 1, "stamp", [["00" * 32, None]]])
-    ),
-    "samples cut": lambda folder: cut(folder / "samples.npy", 1),
-    "samples gone": lambda folder: (folder / "samples.npy").unlink(),
-    "samples empty": lambda folder: (folder / "samples.npy").write_bytes(b""),
-}
-
-
-@pytest.mark.parametrize("how", LEFT)
-def test_what_a_killed_build_left_was_damaged(images, cache, stopped, how):
-    LEFT[how](stopped)
-    assert same(fill(images, None), fill(images, cache))
-    assert under_way(cache) == []
-
-
-@pytest.mark.parametrize("how", ["samples cut", "samples gone", "samples empty"])
-def test_a_journal_never_outlives_the_samples_it_speaks_of(images, cache, stopped, how, monkeypatch):
-    """A kill between its removal and the new file must not leave it to vouch for zeros."""
-    LEFT[how](stopped)
-    monkeypatch.setattr("unihssl.data.cache.SampleFile", lambda *args, **more: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        fill(images, cache)
-    assert not (stopped / "journal").exists()
-
-
-def test_files_that_changed_since_a_build_was_killed(images, cache, stopped, work):
-    """None of it serves the changed files. It is kept for a week, in case they come back, and then removed."""
-    save(images / "a" / "0.png", 99)
-    plain = fill(images, None)
-    work.update(read=0, decoded=0)
-    assert same(plain, fill(images, cache))
-    assert work["decoded"] == 12 and under_way(cache) == [stopped]
-    os.utime(stopped / "journal", (0, 0))
-    fill(images, cache, (8, 8))
-    assert under_way(cache) == []
-
-
-def test_a_file_that_was_another_when_it_was_decoded(images, cache, stopped):
-    """Changed before it was decoded, and back in its old state since: the signature knows nothing of it."""
-    lines = [json.loads(line) for line in (stopped / "journal").read_text().splitlines() if line]
-    lines[0][2], lines[0][3] = "another", [["11" * 32, None]]
-    (stopped / "journal").write_text("\n".join(map(json.dumps, lines)))
-    assert same(fill(images, None), fill(images, cache))
-
-
-def test_a_file_that_a_stopped_build_could_not_read_is_tried_again(images, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(journal, "EVERY_SECONDS", 0)
-    plain, read = fill(images, None), decode._read
-    stop = [True]
-
-    def fail(path: Path) -> tuple[bytes | str, bytes]:
-        return ("Input/output error", decode.NOT_READ) if stop[0] and path.name == "0.png" else read(path)
-
-    def press(done: int, total: int) -> None:
-        if stop[0] and done == 8:
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(decode, "_read", fail)
-    domain = labeled_domain(images, Settings())
-    with pytest.raises(KeyboardInterrupt):
-        fill_store(domain, SIZE, press, cache)
-    stop[0] = False
-    assert same(plain, fill_store(domain, SIZE, press, cache))
-
-
-def test_several_go_on_with_a_killed_build_at_once(images, cache, stopped, tmp_path):
-    children = [start(images, cache, tmp_path / "again", lambda: time.sleep(0.02)) for _ in range(3)]
-    for child in children:
-        child.join(LIMIT)
-        assert child.exitcode == 0
-    assert len((tmp_path / "again").read_text().splitlines()) == 7
-    assert same(fill(images, None), fill(images, cache)) and under_way(cache) == []
-
-
 def test_to_wait_for_another_process_is_told(images, cache, tmp_path, monkeypatch):
-    monkeypatch.setattr("unihssl.data.cache.PATIENCE_SECONDS", 0.05)
-    go_on, told = tmp_path / "go on", []
+    monkeypatch.setattr("unihssl.files.PATIENCE_SECONDS", 0.05)
+    resume, told = tmp_path / "resume", []
 
     def waiting(*numbers: int) -> None:
         told.append(numbers)
-        go_on.touch()
+        resume.touch()
 
-    child = start(images, cache, tmp_path / "log", lambda: wait_for(go_on.exists))
+    child = start(images, cache, tmp_path / "log", lambda: wait_for(resume.exists))
     wait_for((tmp_path / "log").exists)
     domain = labeled_domain(images, Settings())
     fill_store(domain, SIZE, lambda *_: pytest.fail("decoded twice"), cache, waiting)
@@ -514,16 +378,21 @@ def test_to_wait_for_another_process_is_told(images, cache, tmp_path, monkeypatc
     assert child.exitcode == 0 and told == [(0, 12)]
 
 
-def test_that_nobody_is_waited_for_is_not_told(images, cache, monkeypatch):
-    """However long decoding takes: nothing is left that would tell once patience is over."""
-    monkeypatch.setattr("unihssl.data.cache.PATIENCE_SECONDS", 10 * LIMIT)
-    left, told = [], []
-
-    def progress(*_: int) -> None:
-        left.extend(t for t in threading.enumerate() if isinstance(t, threading.Timer) and not t.finished.is_set())
-
-    fill_store(labeled_domain(images, Settings()), SIZE, progress, cache, lambda *numbers: told.append(numbers))
-    assert left == told == []
+def test_ctrl_c_ends_the_wait_for_another_process(images, cache, tmp_path, monkeypatch):
+    """Whether it comes before the wait is announced or after."""
+    resume = tmp_path / "resume"
+    child = start(images, cache, tmp_path / "log", lambda: wait_for(resume.exists))
+    wait_for((tmp_path / "log").exists)
+    for patience in (LIMIT, 0):
+        monkeypatch.setattr("unihssl.files.PATIENCE_SECONDS", patience)
+        timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            fill(images, cache)
+        timer.join()
+    resume.touch()
+    child.join(LIMIT)
+    assert child.exitcode == 0 and len(stores(cache)) == 1 and under_way(cache) == []
 
 
 def uncached_note(images: Path, cache: Path) -> str:
@@ -542,7 +411,7 @@ def test_a_folder_that_cannot_be_written(images, tmp_path, damaged):
     said = uncached_note(images, tmp_path / "file" / "cache")
     assert f"{images}: decoded images are not cached: {tmp_path}/file/cache: Not a directory (" in said
     assert (tmp_path / "file").read_text() == "mine"
-    assert "--set cache=DIR" in uncached_note(images, Path("/proc/none"))
+    assert "cache=FOLDER" in uncached_note(images, Path("/proc/none"))
 
 
 @pytest.mark.parametrize("when", ["posix_fallocate", "pwrite", "fsync"])

@@ -3,10 +3,12 @@
 import io
 import stat
 import tarfile
+import threading
 import zipfile
 from dataclasses import replace
 
 import pytest
+from filelock import FileLock
 
 from catalog_trees import lay_out, tiny
 from unihssl.data import catalog
@@ -143,7 +145,7 @@ def test_a_tar_without_a_block_of_zeros_may_be_cut(tmp_path, left, why):
     whole = path.read_bytes()
     end = -(-len(whole.rstrip(b"\0")) // 512) * 512
     path.write_bytes(whole[: end + left])
-    with pytest.raises(UserError, match=rf"damaged or cut short.*\(the mark of its end is missing: {why} header\)"):
+    with pytest.raises(UserError, match=rf"damaged or cut short.*\(its end marker is missing: {why} header\)"):
         unpack(path)
 
 
@@ -176,6 +178,17 @@ def test_links_and_devices_in_a_tar(tmp_path, evil, why):
 def test_links_in_a_zip(tmp_path):
     with pytest.raises(UserError, match="'art/evil' is a link or a device"):
         unpack(make_zip(tmp_path / "x.zip", GOOD | {"art/evil": b"/etc/passwd"}, kind=stat.S_IFLNK))
+
+
+def test_one_process_at_a_time(tmp_path):
+    path = make_zip(tmp_path / "x.zip", GOOD)
+    with FileLock(tmp_path / ".x.zip.lock"):
+        other = threading.Thread(target=unpack, args=(path,))
+        other.start()
+        other.join(0.3)
+        assert other.is_alive() and not (tmp_path / "x").exists()
+    other.join(30)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["x", "x.zip"]
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
@@ -224,7 +237,7 @@ class TestAnArchiveAsRoot:
         lay_out(data, replace(PACS, domains=PACS.domains[1:]))
         assert not any(result.problems for result in check(PACS, data))
         photo, *others = check(PACS, data / "pacs_photo.tar")
-        assert photo.problems == () and photo.found.place == str(data / "photo")
+        assert photo.problems == () and photo.found.name == str(data / "photo")
         assert [other.found for other in others] == [None] * 3
         with pytest.raises(
             UserError, match=r"not found.* in .*pacs_photo.tar \(beside it nothing was looked at\); see"

@@ -5,12 +5,12 @@ from importlib.resources import files
 import numpy as np
 import pytest
 
-from unihssl.data.digits import SIDE, load_domain
+from unihssl.data.catalog.digits import SIDE, embedded_digits
 
 
 @pytest.mark.parametrize(("name", "count", "fewest"), [("mnist", 3000, 250), ("uci", 1797, 174)])
 def test_shapes_and_classes(name, count, fewest):
-    images, labels = load_domain(name)
+    images, labels = embedded_digits(name)
     assert images.shape == (count, SIDE, SIDE)
     assert images.dtype == np.uint8
     assert labels.dtype == np.int64
@@ -25,7 +25,7 @@ def test_shapes_and_classes(name, count, fewest):
 @pytest.mark.parametrize("name", ["mnist", "uci"])
 def test_images_are_the_digits_they_are_called(name):
     """Each image's nearest class mean, learned from the other half, is mostly its own."""
-    images, labels = load_domain(name)
+    images, labels = embedded_digits(name)
     pixels = images.reshape(len(images), -1).astype(np.float32)
     means = np.stack([pixels[::2][labels[::2] == digit].mean(0) for digit in range(10)])
     distances = ((pixels[1::2, None] - means) ** 2).sum(-1)
@@ -33,7 +33,7 @@ def test_images_are_the_digits_they_are_called(name):
 
 
 def test_loading_twice_gives_the_same():
-    for first, again in zip(load_domain("mnist"), load_domain("mnist"), strict=True):
+    for first, again in zip(embedded_digits("mnist"), embedded_digits("mnist"), strict=True):
         np.testing.assert_array_equal(first, again)
 
 

@@ -12,7 +12,7 @@ GIB = 2**30
 @pytest.fixture
 def groups(tmp_path, monkeypatch):
     """A machine whose control groups are a folder of ours: `groups(membership, {file: content})`."""
-    monkeypatch.setattr(machine, "GROUPS", tmp_path)
+    monkeypatch.setattr(machine, "CGROUPS", tmp_path)
     monkeypatch.setattr(machine, "MEMBERSHIP", tmp_path / "membership")
     monkeypatch.setattr(os, "sysconf", lambda name: 2**40 if name == "SC_PHYS_PAGES" else 1)
 

@@ -40,31 +40,31 @@ def test_auto_is_the_nearest_place_with_room(machine, size, device, on_disk, exp
     assert placement.choose_placement(size * GIB, device, "auto", on_disk=on_disk) == expected
 
 
-@pytest.mark.parametrize("wish", ["gpu", "host", "disk"])
-def test_a_wish_is_kept(machine, wish):
-    assert placement.choose_placement(60 * GIB, CUDA, wish, on_disk=True) == wish
+@pytest.mark.parametrize("requested", ["gpu", "host", "disk"])
+def test_a_request_is_kept(machine, requested):
+    assert placement.choose_placement(60 * GIB, CUDA, requested, on_disk=True) == requested
 
 
 @pytest.mark.parametrize(
-    ("size", "device", "wish", "on_disk", "said"),
+    ("size", "device", "requested", "on_disk", "said"),
     [
         (1, CPU, "gpu", True, "placement=gpu, but this run is on the CPU"),
         (90, CUDA, "gpu", True, "90.0 GiB of decoded samples do not fit the GPU's 80.0 GiB of free memory"),
         (1, CPU, "disk", False, "not on the disk in decoded form"),
     ],
 )
-def test_a_wish_that_cannot_be_kept_is_an_error(machine, size, device, wish, on_disk, said):
+def test_a_request_that_cannot_be_kept_is_an_error(machine, size, device, requested, on_disk, said):
     with pytest.raises(UserError, match=said):
-        placement.choose_placement(size * GIB, device, wish, on_disk=on_disk)
+        placement.choose_placement(size * GIB, device, requested, on_disk=on_disk)
 
 
-def test_every_process_needs_room_of_its_own(machine, monkeypatch):
+def test_every_process_needs_room_of_its_own(machine):
     """A map is shared by all processes of a machine; copies in memory are not."""
     assert placement.choose_placement(30 * GIB, CPU, "auto", 1, on_disk=True) == "host"
     assert placement.choose_placement(30 * GIB, CPU, "auto", 2, on_disk=True) == "disk"
     assert placement.choose_placement(30 * GIB, CUDA, "auto", 8, on_disk=True) == "gpu"  # each has a GPU of its own
-    monkeypatch.setenv(placement.NEIGHBOURS, "4")
-    assert placement.choose_placement(30 * GIB, CUDA, "auto", on_disk=True) == "disk"
+    assert placement.choose_placement(30 * GIB, CUDA, "auto", concurrent_runs=4, on_disk=True) == "disk"
+    assert placement.choose_placement(20 * GIB, CUDA, "auto", concurrent_runs=2, on_disk=True) == "gpu"
 
 
 @pytest.fixture
@@ -77,19 +77,19 @@ def mapped(tmp_path) -> Store:
     return Store(as_tensor(open_samples(tmp_path / "samples.npy", samples.shape)), "key", on_disk=True)
 
 
-def test_samples_are_the_same_in_every_home(mapped):
-    for wish, on_disk in (("host", False), ("disk", True)):
-        (settled,), said = placement.place_stores([mapped], CPU, wish)
+def test_samples_are_the_same_in_every_place(mapped):
+    for requested, on_disk in (("host", False), ("disk", True)):
+        (settled,), said = placement.place_stores([mapped], CPU, requested)
         assert torch.equal(settled.samples, mapped.samples)
         assert (settled.key, settled.on_disk) == ("key", on_disk)
         assert ("memory-mapped" in said) == on_disk
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("wish", ["gpu", "host", "disk"])
-def test_batches_on_a_gpu_are_the_same_from_every_home(mapped, wish):
-    def batches(device, wish):
-        (store,), _ = placement.place_stores([mapped], device, wish)
+@pytest.mark.parametrize("requested", ["gpu", "host", "disk"])
+def test_batches_on_a_gpu_are_the_same_from_every_place(mapped, requested):
+    def batches(device, requested):
+        (store,), _ = placement.place_stores([mapped], device, requested)
         views = Views(None, (0.0,) * 3, (1.0,) * 3)
         labels = torch.arange(40) % 3
         domains = [
@@ -106,5 +106,5 @@ def test_batches_on_a_gpu_are_the_same_from_every_home(mapped, wish):
                 seen += [batch.unlabeled.images.cpu().clone(), batch.unlabeled.rows.cpu().clone()]
         return seen
 
-    for here, there in zip(batches(CUDA, wish), batches(CPU, "host"), strict=True):
+    for here, there in zip(batches(CUDA, requested), batches(CPU, "host"), strict=True):
         assert torch.equal(here, there)

@@ -7,9 +7,10 @@ import pytest
 from PIL import Image
 
 from unihssl.config import Settings
-from unihssl.data import sources
-from unihssl.data.readers import find_images, some
-from unihssl.data.sources import labeled_domain, unlabeled_domain
+from unihssl.data import domain
+from unihssl.data.domain import labeled_domain, unlabeled_domain
+from unihssl.data.images import find_images
+from unihssl.data.source import Source, some
 from unihssl.errors import UserError
 
 DEFAULTS = Settings()
@@ -108,11 +109,11 @@ class TestFolders:
             labeled_domain(str(tmp_path / name), DEFAULTS)
 
     def test_nothing_given(self):
-        with pytest.raises(UserError, match=says("no unlabeled data given: pass --unlabeled")):
+        with pytest.raises(UserError, match=says("no unlabeled data given: pass unlabeled")):
             unlabeled_domain("", ABC, DEFAULTS)
 
     def test_groups_need_a_csv(self, class_folders):
-        with pytest.raises(UserError, match=says(class_folders, "group_by=lesion needs a CSV")):
+        with pytest.raises(UserError, match=says(class_folders, "group_by='lesion' needs a CSV")):
             labeled_domain(class_folders, Settings(group_by="lesion"))
 
 
@@ -151,7 +152,7 @@ class TestUnlabeledFolders:
         [
             (("apple", "bowl", "cups"), ["not in the labeled domain: cups (cup?)", "missing here: cup"]),
             (("apple", "bowl", "cup", "dish"), ["not in the labeled domain: dish", "rename"]),
-            (("apple", "bowl"), ["missing here: cup", "match_classes=labeled", "unlabeled_layout=flat"]),
+            (("apple", "bowl"), ["missing here: cup", "match_classes='labeled'", "unlabeled_layout='flat'"]),
             (("Apple", "Bowl", "Cup"), ["Apple (apple?), Bowl (bowl?)", "missing here: apple, bowl, cup"]),
             (("x", "y", "z"), ["not in the labeled domain: x, y, z", "missing here: apple, bowl, cup"]),
             (("appel",), ["not in the labeled domain: appel (apple?)", "missing here: apple, bowl, cup"]),
@@ -235,7 +236,11 @@ class TestCsv:
         [
             ("file,label\n1.png,a\n", {}, ["no column 'path'", "file, label"]),
             ("path,class\n1.png,a\n2.png,b\n", {}, ["no column 'label'", "path, class"]),
-            ("path,label\n1.png,a\n", {"group_by": "lesion"}, ["no column 'lesion'", "path, label"]),
+            (
+                "path,label\n1.png,a\n2.png,b\n",
+                {"group_by": "lesion"},
+                ["group_by='lesion' needs that column", "path, label"],
+            ),
             ("path,label\n", {}, ["no rows"]),
             ("", {}, ["no column 'path'", "none"]),
             ("path,label\n1.png,a\nx.png,b\ny/z.png,a\n", {}, ["2 of 3 image files do not exist (x.png, y/z.png)"]),
@@ -262,7 +267,7 @@ class TestCsv:
         """The message on classes that do not match offers it as a way out."""
         images(tmp_path, "1.png", "2.png")
         path = write_csv(tmp_path, "path,label\n1.png,x\n2.png,y\n")
-        with pytest.raises(UserError, match="unlabeled_layout=flat"):
+        with pytest.raises(UserError, match="unlabeled_layout='flat'"):
             unlabeled_domain(path, ABC, DEFAULTS)
         domain = unlabeled_domain(path, ABC, Settings(unlabeled_layout="flat"))
         assert truth(domain) == {"1.png": None, "2.png": None}
@@ -389,12 +394,45 @@ class TestNumpyFiles:
             labeled_domain(path, DEFAULTS)
 
 
+class TestSource:
+    def source(self, **changes):
+        parts = {"items": np.zeros((4, 8, 8)), "names": list("abcd"), "labels": ["x", "y", "x", "y"]}
+        return Source("mine", **parts | {"columns": {"patient": ["p", "", "p", ""]}} | changes)
+
+    def test_is_a_domain_once_resolved(self):
+        domain = labeled_domain(self.source(notes=("a note",)), Settings(group_by="patient"))
+        assert (domain.name, domain.classes, domain.labels.tolist()) == ("mine", ("x", "y"), [0, 1, 0, 1])
+        assert domain.groups.tolist() == ["p", "row 1", "p", "row 3"] and domain.notes == ("a note",)
+
+    def test_what_shares_a_column_is_noted(self):
+        (note,) = labeled_domain(self.source(), DEFAULTS).notes
+        assert "2 of 4 images share their patient with another" in note
+        assert note.endswith("group_by=patient keeps them on one side")
+
+    def test_lengths_must_agree(self):
+        with pytest.raises(UserError, match=r"mine: .*got 4 items, 4 names, 3 labels, 4 patient"):
+            self.source(labels=["x", "y", "x"])
+
+    def test_nothing_in_it(self):
+        with pytest.raises(UserError, match="mine: found no classes, as there are no samples"):
+            labeled_domain(Source("mine", [], [], []), DEFAULTS)
+
+    def test_arrays_have_no_groups(self):
+        with pytest.raises(UserError, match="labeled array: group_by='patient' needs a CSV"):
+            labeled_domain((np.zeros((4, 8)), list("xyxy")), Settings(group_by="patient"))
+
+
 class TestTestDomain:
+    def test_needs_no_groups(self, tmp_path):
+        """The run was split by groups; what it is measured on need not have any."""
+        images(tmp_path, "cup/1.png")
+        assert domain.test_domain(tmp_path, ABC, Settings(group_by="patient")).groups is None
+
     def test_some_classes_may_be_missing(self, tmp_path):
         images(tmp_path, "cup/1.png")
-        assert truth(sources.test_domain(tmp_path, ABC, DEFAULTS)) == {"cup/1.png": "cup"}
+        assert truth(domain.test_domain(tmp_path, ABC, DEFAULTS)) == {"cup/1.png": "cup"}
 
     def test_unknown_classes_are_named(self, tmp_path):
         images(tmp_path, "cup/1.png", "bowls/1.png")
         with pytest.raises(UserError, match=says(tmp_path, "bowls (bowl?)")):
-            sources.test_domain(tmp_path, ABC, DEFAULTS)
+            domain.test_domain(tmp_path, ABC, DEFAULTS)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unihssl.data.sources import Domain
+from unihssl.data.domain import Domain
 from unihssl.data.split import split_domain, thin_classes
 from unihssl.errors import UserError
 

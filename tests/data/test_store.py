@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from unihssl.config import Settings
-from unihssl.data.sources import labeled_domain, unlabeled_domain
+from unihssl.data.domain import labeled_domain, unlabeled_domain
 from unihssl.data.store import Store, fill_store, stored_size
 from unihssl.errors import UserError
 

@@ -369,7 +369,7 @@ def test_cutout_is_torchssls():
 
 def jitter_one(image, brightness=1.0, contrast=1.0, saturation=1.0, hue=0.0):
     factors = (torch.tensor(each).view(1, 1, 1, 1) for each in (brightness, contrast, saturation, hue))
-    return color_jitter.colour_jitter(batch(image), *factors)[0].permute(1, 2, 0).numpy()
+    return color_jitter.color_jitter(batch(image), *factors)[0].permute(1, 2, 0).numpy()
 
 
 @pytest.mark.parametrize("picture", PICTURES)

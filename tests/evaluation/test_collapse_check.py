@@ -5,7 +5,7 @@ import pytest
 
 import unihssl
 from conftest import colour_images
-from unihssl.data import digits
+from unihssl.data.catalog.digits import embedded_digits
 from unihssl.evaluation.collapse_check import collapse_warnings, effective_number
 
 TEN = tuple(range(10))
@@ -49,13 +49,15 @@ QUICK = {"preset": "paper", "backbone": "small_cnn", "flip": False, "tensorboard
 
 def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
     """UCI labeled, MNIST unlabeled: a pair on which the paper's recipe locks wrong pseudo-labels in."""
-    uci, (x, y) = digits.load_domain("uci"), digits.load_domain("mnist")
+    uci, (x, y) = embedded_digits("uci"), embedded_digits("mnist")
     with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
         failed = unihssl.fit(uci, (x[:1000], y[:1000]), out=tmp_path / "run", epochs=3, pretrain_epochs=6, **QUICK)
     assert failed.result["unlabeled"]["accuracy"] < 0.4
     (said,) = failed.result["warnings"]
     assert said.startswith("the unlabeled domain was probably not learnt")
-    fine = unihssl.fit(colour_images(8, 0, seed=0), colour_images(8, 10, seed=1), epochs=4, lr=0.05, **QUICK)
+    fine = unihssl.fit(
+        colour_images(16, 0, seed=0), colour_images(16, 10, seed=1), epochs=6, lr=0.05, test_fraction=0.3, **QUICK
+    )
     assert fine.result["unlabeled"]["accuracy"] > 0.6 and fine.result["warnings"] == []
     looked_at = fine.result["unlabeled_training"]
     assert (
@@ -64,7 +66,7 @@ def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
 
 
 def test_the_warning_needs_no_labels_of_the_unlabeled_domain():
-    uci, (x, _) = digits.load_domain("uci"), digits.load_domain("mnist")
+    uci, (x, _) = embedded_digits("uci"), embedded_digits("mnist")
     with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
         blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
     assert blind.result["warnings"] and "unlabeled_training" not in blind.result

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 from digit_runs import LOAD, digit_runs
 
-from unihssl.api import resolve
 from unihssl.data import catalog
-from unihssl.data.listed import Listed
+from unihssl.data.source import Source
 from unihssl.errors import UserError
 from unihssl.experiments.designs import ablation_runs, benchmark_runs, sensitivity_runs
 from unihssl.experiments.launchers import make_launcher
 from unihssl.experiments.protocol import Protocol
 from unihssl.experiments.runner import run_grid
-from unihssl.methods.presets import ROBUST
+from unihssl.methods.recipe import resolve
+from unihssl.methods.unihssl_params import ROBUST
 
 
-def protocol(dataset: str = "pacs", preset: str = "fast", **asked: Any) -> Protocol:
-    return Protocol(catalog.get(dataset), Path("data"), preset, asked)
+def protocol(dataset: str = "pacs", schedule: str = "fast", **asked: Any) -> Protocol:
+    return Protocol(catalog.get(dataset), Path("data"), schedule, asked)
 
 
 def knob_of(runs: list[Any], name: str) -> dict[str, Any]:
@@ -37,10 +37,10 @@ def test_a_setting_goes_to_the_methods_that_know_it():
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("seed", "--seeds"), ("method", "unihssl benchmark --methods"), ("labeled", "--pairs"), ("unlabeled", "--pairs")],
+    [("seed", "seeds"), ("method", "methods"), ("labeled", "pairs"), ("unlabeled", "pairs")],
 )
 def test_what_has_an_option_is_not_set(name, option):
-    with pytest.raises(UserError, match=f"--set {name}: a grid goes through several; use {option}$"):
+    with pytest.raises(UserError, match=f"{name} cannot be set: a grid goes through several; use {option}$"):
         benchmark_runs(protocol(**{name: "1"}), ["P/A"], ["unihssl"], 1)
 
 
@@ -70,14 +70,14 @@ def test_fast_is_shorter_where_domains_are_small():
     assert set(knob_of(benchmark_runs(protocol(max_steps=7), ["P/A"], ["unihssl"], 1), "max_steps").values()) == {7}
 
 
-def test_our_recipe_is_taken_apart_ingredient_by_ingredient():
+def test_our_preset_is_taken_apart_knob_by_knob():
     runs = ablation_runs(protocol(), ["P/A"], 1, of="robust")
     assert len(runs) == 2 + 2 * len(ROBUST)
     for name, value in ROBUST.items():
         found = knob_of(runs, name)
         assert found["robust"] == found[f"paper + {name}"] == value
         assert found["paper"] == found[f"robust w/o {name}"] != value
-    with pytest.raises(UserError, match="--of nothing: there are paper, robust"):
+    with pytest.raises(UserError, match="of='nothing': there are paper, robust"):
         ablation_runs(protocol(), ["P/A"], 1, of="nothing")
     small = ablation_runs(protocol("digits", "recipe"), ["mnist/uci"], 1, of="robust")
     set_by_the_encoder = {"lr", "head_lr", "bottleneck"}
@@ -87,20 +87,20 @@ def test_our_recipe_is_taken_apart_ingredient_by_ingredient():
 
 @pytest.mark.parametrize("knob", ["placement", "seed", "preset", "device"])
 def test_sensitivity_varies_only_what_changes_what_is_learnt(knob):
-    with pytest.raises(UserError, match=f"--knob {knob}: it changes nothing"):
+    with pytest.raises(UserError, match=f"knob='{knob}': it does not change what is learnt"):
         sensitivity_runs(protocol(), ["P/A"], 1, {knob: ["a", "b"]})
 
 
 def test_sensitivity_does_not_override_what_was_set():
-    with pytest.raises(UserError, match="--set beta: --knob varies it"):
+    with pytest.raises(UserError, match="beta: the study varies it"):
         sensitivity_runs(protocol(beta=0.3), ["P/A"], 1, {"beta": [0.1, 0.2]})
 
 
-def fewer_digits(pair: str) -> tuple[Listed, ...]:
-    return tuple(Listed(d.name, d.items[:-1], d.names[:-1], d.labels[:-1]) for d in LOAD(pair))
+def fewer_digits(pair: str) -> tuple[Source, ...]:
+    return tuple(Source(d.name, d.items[:-1], d.names[:-1], d.labels[:-1]) for d in LOAD(pair))
 
 
-def no_digits(pair: str) -> tuple[Listed, ...]:
+def no_digits(pair: str) -> tuple[Source, ...]:
     raise UserError("nothing there")
 
 
@@ -109,12 +109,12 @@ def test_a_finished_run_is_not_taken_for_one_of_other_samples(tmp_path):
     first = [run.result for run in run_grid(runs, LOAD, tmp_path, make_launcher())]
     assert [run.result for run in run_grid(runs, LOAD, tmp_path, make_launcher())] == first
     assert [run.result for run in run_grid(runs, no_digits, tmp_path, make_launcher())] == first  # the data are gone
-    with pytest.raises(UserError, match="finished, but on other samples than are here now; give another --out"):
+    with pytest.raises(UserError, match="finished, but on other samples; choose another out"):
         list(run_grid(runs, fewer_digits, tmp_path, make_launcher()))
 
 
 def test_a_knob_of_other_methods_is_called_so():
-    with pytest.raises(UserError, match="--set lambda_pa: a knob of unihssl; none of these methods has it"):
+    with pytest.raises(UserError, match="lambda_pa is a knob of unihssl; none of these methods has it"):
         benchmark_runs(protocol(lambda_pa=1), ["P/A"], ["supervised", "mcc"], 1)
 
 
@@ -139,5 +139,5 @@ def test_a_finished_run_is_not_taken_for_one_of_other_settings(tmp_path):
     list(run_grid(runs, LOAD, tmp_path, make_launcher()))
     config = runs[0].folder(tmp_path) / "config.yaml"
     config.write_text(config.read_text().replace("momentum: 0.9", "momentum: 0.8"))
-    with pytest.raises(UserError, match=r"this run is finished, but with momentum=0.8, now 0.9; give another --out"):
+    with pytest.raises(UserError, match=r"this run is finished, but with momentum=0.8, now 0.9; choose another out"):
         list(run_grid(runs, LOAD, tmp_path, make_launcher()))

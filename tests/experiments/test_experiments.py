@@ -101,7 +101,7 @@ def test_the_grids_of_the_paper():
     knobs = {run.roles[0].variant: run.knobs for run in runs}
     assert knobs["w/o WMA"]["pseudo_update"] == "previous" and knobs["w/o L_cl"]["lambda_cl"] == 0
     assert knobs["w/o Prog. Mixup"]["mixup_schedule"] == "simple"
-    with pytest.raises(UserError, match="--set lambda_pa: the ablation varies it"):
+    with pytest.raises(UserError, match="lambda_pa: the ablation varies it"):
         ablation_runs(Protocol(OFFICE31, asked={"lambda_pa": "1"}), ["A/W"], 1)
     values = sensitivity_values("", "")
     assert list(values) == ["lambda_pa", "lambda_pl", "lambda_mixup", "beta"]
@@ -109,9 +109,9 @@ def test_the_grids_of_the_paper():
     assert "lambda_pa=0.01" in {run.roles[0].variant for run in runs}
     (run,) = sensitivity_runs(protocol, ["W/A"], 1, sensitivity_values("lr", "1e-3"), "mcc")
     assert run.roles[0].variant == "lr=0.001" and run.knobs["method"] == "mcc"
-    with pytest.raises(UserError, match="needs its --values"):
+    with pytest.raises(UserError, match="knob='lr' needs values"):
         sensitivity_values("lr", "")
-    with pytest.raises(UserError, match="needs the --knob"):
+    with pytest.raises(UserError, match="values needs a knob"):
         sensitivity_values("", "1")
     with pytest.raises(UserError, match="unknown setting 'lamda_pa': did you mean 'lambda_pa'"):
         sensitivity_runs(protocol, ["W/A"], 1, {"lamda_pa": [1]})
@@ -160,7 +160,7 @@ def test_a_grid_killed_in_the_middle_repeats_no_finished_run(here, tmp_path):
     args = ["ablation", "digits", "--seeds", "1", "--out", str(tmp_path), "--set", "max_steps=10", "--json"]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([*sys.path, str(Path(__file__).parent)])}
     process = subprocess.Popen([sys.executable, "-c", MAIN, *args], env=environment, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + 120
+    end = time.monotonic() + 300
     while len(folders(tmp_path)) < 2:
         assert process.poll() is None and time.monotonic() < end
         time.sleep(0.01)

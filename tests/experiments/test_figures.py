@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
-from unihssl.experiments.figures import draw_figures, knob_points
-from unihssl.experiments.report import write_report
-from unihssl.experiments.results import Record, read_records, told_apart
+from unihssl.experiments.report import draw_figures, knob_points, write_report
+from unihssl.experiments.results import Record, label_records, read_records
 
 
 def record(pair: str, value: float, seed: int, accuracy: float | None, knob: str = "beta", **more: Any) -> Record:
     result = {} if accuracy is None else {"pooled": {"accuracy": accuracy}}
     variant = f"{knob}={value}"
-    settings = {"preset": "paper" if "method" not in more else "", knob: value} | more
+    settings = {"method": "unihssl", "preset": "paper" if "method" not in more else "", knob: value} | more
     return Record("digits", pair, "sensitivity", variant, seed, result, settings, label=variant)
 
 
@@ -31,8 +30,8 @@ def test_points_are_means_over_pairs_for_each_seed_that_has_them_all():
 
 def test_runs_that_differ_in_more_than_the_knob_make_no_point(tmp_path):
     mixed = [record("a/b", 0.5, 0, 0.6, epochs=1), record("a/b", 0.5, 0, 0.7, epochs=2)]
-    assert knob_points(told_apart(mixed)) == {}
-    assert draw_figures(told_apart(mixed), tmp_path) == []
+    assert knob_points(label_records(mixed)) == {}
+    assert draw_figures(label_records(mixed), tmp_path) == []
 
 
 def learnt(folder: Path, variant: str, experiment: str = "benchmark", **last: float) -> Record:
@@ -58,7 +57,7 @@ def test_learning_figures_show_every_row_that_has_pseudo_labels(tmp_path):
 def test_only_the_papers_own_values_are_marked_as_such(tmp_path):
     records = [record("a/b", 0.5, 0, 0.6), record("a/b", 0.1, 0, 0.6, knob="lr")]
     records += [record("a/b", 0.1, 0, 0.6, knob="lr", method="mcc")]
-    files = draw_figures(told_apart(records), tmp_path)
+    files = draw_figures(label_records(records), tmp_path)
     texts = {file.stem: file.read_text() for file in files if file.suffix == ".svg"}
     assert set(texts) == {"sensitivity-beta", "sensitivity-lr", "sensitivity-mcc-lr"}
     assert "the paper's value, 0.8" in texts["sensitivity-beta"] and "mcc: digits, a/b" in texts["sensitivity-mcc-lr"]

@@ -2,12 +2,12 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 from digit_runs import digit_runs
+from typer.testing import CliRunner
 
-from unihssl.cli.grid_command import make_protocol
+from unihssl.cli import app
 from unihssl.cli.grid_progress import GridProgress, _duration
 from unihssl.errors import UserError
 from unihssl.experiments import schedules
@@ -27,7 +27,7 @@ def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
     folders[3].mkdir()
     (folders[3] / "config.yaml").touch()
     os.utime(folders[3] / "config.yaml", (1, 1))  # left by a grid that was stopped, and not begun again yet
-    progress.over(runs[0])
+    progress.end(runs[0])
     progress._start -= 100
     names = [f"{run.pair} {run.roles[0].variant} seed {run.knobs['seed']}" for run in runs]
     assert progress.line() == f"1 of 4 done; about 5 min left; {names[1]} (supervised, step 40); {names[2]}"
@@ -39,6 +39,7 @@ def test_durations_are_said_as_people_do():
 
 def test_mistakes_common_to_all_runs_are_told_before_any():
     with pytest.raises(UserError, match=r"nowhere.pt: no such weights file"):
-        make_protocol("digits", Path("data"), "", "", "nowhere.pt", "", [])
-    with pytest.raises(UserError, match=r"unknown preset 'robust'.*--methods unihssl:robust, or --set preset=robust"):
+        CliRunner().invoke(app, ["benchmark", "digits", "--weights", "nowhere.pt"], catch_exceptions=False)
+    message = r"unknown schedule 'robust'.*preset='robust' or methods='unihssl:robust'"
+    with pytest.raises(UserError, match=message):
         schedules.get("robust")

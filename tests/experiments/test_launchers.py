@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from digit_runs import LOAD, digit_runs
+from digit_runs import LOAD, Here, digit_runs
 
 from unihssl.errors import UserError
-from unihssl.experiments.launchers import Launcher, LocalLauncher, ProcessDiedError, make_launcher
-from unihssl.experiments.launchers.local import VISIBLE, assign_gpus, visible_gpus
-from unihssl.experiments.launchers.on_ray import cluster, import_ray, share_cpus, share_gpus
+from unihssl.experiments.launchers import Launcher, ProcessDiedError, make_launcher
+from unihssl.experiments.launchers.local import VISIBLE, LocalLauncher, assign_gpus, visible_gpus
+from unihssl.experiments.launchers.on_ray import cluster, import_ray, share_cpus, share_gpus, tasks_per_node
 from unihssl.experiments.runner import Run, run_grid
 
 LIMIT = 300  # seconds to wait for what should come soon
@@ -37,7 +37,8 @@ def launcher(request: pytest.FixtureRequest) -> Launcher:
     return make_launcher(request.param, workers=2)
 
 
-def double_fail_or_die(number: int) -> tuple[int, str | None]:
+def double_fail_or_die(number: int, concurrent_tasks: int) -> tuple[int, str | None]:
+    assert concurrent_tasks == 2  # the workers of the launcher
     if number == 2:
         raise ValueError("two is not for me")
     if number == 3:
@@ -83,19 +84,19 @@ def started(command: list[str], stderr: int) -> Iterator[subprocess.Popen]:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_an_interrupted_grid_goes_on(tmp_path):
+def test_an_interrupted_grid_is_resumed(tmp_path):
     command = [sys.executable, "-m", "unihssl", "benchmark", "digits", "--methods", "supervised", "--seeds", "2"]
     command += ["--workers", "1", "--out", str(tmp_path), "--set", "max_steps=25", "--set", "log_every=1"]
     with started(command, subprocess.PIPE) as process:
         until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/metrics.jsonl")))
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         _, said = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130 and "call again to go on" in said, said[-2000:]
+    assert process.returncode == 130 and "stopped; rerun to continue" in said, said[-2000:]
     runs = digit_runs(["supervised"], 2, {"max_steps": "25", "log_every": "1"})
     begun, never_started = (run.folder(tmp_path) for run in runs)
     assert (begun / "checkpoint.pt").exists() and not never_started.exists()
     before = (begun / "metrics.jsonl").read_text()
-    done = list(run_grid(runs, LOAD, tmp_path, make_launcher("local", 2)))
+    done = list(run_grid(runs, LOAD, tmp_path, Here()))
     assert all(run.result and not run.failure for run in done) and len(done) == 2
     assert (begun / "metrics.jsonl").read_text().startswith(before)  # from where it was
 
@@ -105,9 +106,12 @@ import sys, time
 from pathlib import Path
 from unihssl.experiments.launchers.local import LocalLauncher
 
+def wait(seconds, concurrent_tasks):
+    time.sleep(seconds)
+
 if __name__ == "__main__":
     try:
-        for task, _ in LocalLauncher(2).launch(time.sleep, [0.0, 60.0]):
+        for task, _ in LocalLauncher(2).launch(wait, [0.0, 60.0]):
             Path(sys.argv[1]).write_text(str(task))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -123,7 +127,7 @@ def test_an_idle_worker_is_interrupted_without_a_word(tmp_path):
     assert process.returncode == 130 and said == ""
 
 
-def die_when_told(word: Path) -> int:
+def die_when_told(word: Path, concurrent_tasks: int) -> int:
     """Returns at once; the process dies when there is such a file."""
 
     def die() -> None:
@@ -186,14 +190,14 @@ def test_a_ray_task_interrupted_saves_before_the_launcher_returns(ray_cluster, t
 
 def test_without_ray_the_message_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(UserError, match=r"Ray is not installed: pip install 'unihssl\[ray\]', or use --launcher local"):
+    with pytest.raises(UserError, match=r"Ray is not installed: pip install 'unihssl\[ray\]', or use launcher='local'"):
         make_launcher("ray", 2)
 
 
 def test_what_cannot_work_is_refused():
     with pytest.raises(UserError, match="unknown launcher 'slurm'"):
         make_launcher("slurm", 2)
-    with pytest.raises(UserError, match="--gpus-per-run needs --launcher ray"):
+    with pytest.raises(UserError, match="gpus_per_run needs launcher='ray'"):
         make_launcher("local", 2, 0.5)
     with pytest.raises(UserError, match="a share of a GPU or a whole number"):
         make_launcher("ray", 2, 1.5)
@@ -227,3 +231,8 @@ def test_shares_of_a_cluster_let_all_workers_run_at_a_time():
     assert share_gpus([1], 4, 0.1) == 0.1
     with pytest.raises(UserError, match="no node of the Ray cluster has more than 1"):
         share_gpus([1, 1], 2, 2.0)
+
+
+def test_runs_that_share_a_node_are_counted():
+    assert tasks_per_node([16], [0], 4, 0) == 4 and tasks_per_node([2], [0], 4, 0) == 1 and tasks_per_node([], [], 1, 0)
+    assert tasks_per_node([16, 64], [4, 1], 4, 0.25) == 4 and tasks_per_node([64], [2], 4, 0.1) == 16

@@ -28,9 +28,9 @@ from unihssl.experiments.plots import (
 from unihssl.experiments.plots.confusion import count_confusions, normalise_rows, top_confusions
 from unihssl.experiments.plots.features import balanced_subsample
 from unihssl.experiments.plots.from_run import classifier_of, starting_encoder
-from unihssl.experiments.plots.histories import Curve, curves, histories, loss_terms, stage_starts
-from unihssl.experiments.plots.learning import draw_curves
+from unihssl.experiments.plots.learning import Curve, curves, draw_curves, histories, loss_terms, stage_starts
 from unihssl.experiments.plots.sensitivity import in_percent, knob_axis
+from unihssl.run_folder import RunFolder
 
 FAST = {"backbone": "small_cnn", "epochs": 2, "batch_size": 8, "tensorboard": False, "test_fraction": 0.3}
 
@@ -58,8 +58,9 @@ def fake_run(folder: Path, rows: list[dict], **config: object) -> Path:
     return folder
 
 
-def row(step: int, loss: float, stage: str = "fixmatch", start: int = 0, **more: float) -> dict:
-    return {"stage": stage, "epoch": 1, "step": step - start, "global_step": step, "lr": 0.1, "loss": loss, **more}
+def row(step: int, loss: float, stage: str = "fixmatch", start: int = 0, **stats: float) -> dict:
+    place = {"stage": stage, "epoch": 1, "step": step - start, "global_step": step, "lr": 0.1}
+    return {**place, "loss": loss, "terms": {"labeled": loss}, "stats": stats, "images_per_second": 3.0}
 
 
 def texts(files: tuple[Path, Path]) -> str:
@@ -97,7 +98,7 @@ def test_curves_are_means_over_seeds_at_common_steps_and_break_between_stages(tm
 
 def test_runs_are_repetitions_only_if_their_seeds_alone_differ(tmp_path):
     configs = [{"seed": 0}, {"seed": 1, "device": "cuda"}, {"lr": 0.5}, {"method": "mcc", "lr": 0.5}]
-    runs = [fake_run(tmp_path / str(i), [row(1, i, labeled=1.0)], **c) for i, c in enumerate(configs)]
+    runs = [fake_run(tmp_path / str(i), [row(1, i)], **c) for i, c in enumerate(configs)]
     grouped = histories(runs)
     assert {name: len(rows) for name, rows in grouped.items()} == {
         "fixmatch, lr=0.1": 2,
@@ -108,9 +109,13 @@ def test_runs_are_repetitions_only_if_their_seeds_alone_differ(tmp_path):
         curves([[row(1, 1.0)], [row(2, 1.0)]], "loss")
 
 
-def test_loss_terms_are_told_from_what_else_is_logged():
-    extra = {"labeled": 1.0, "pseudo": 1.0, "mask_rate": 1.0, "belief": 1.0, "router_accuracy": 1.0}
-    assert loss_terms([[row(1, 1.0, **extra, images_per_second=3.0)]]) == ["labeled", "pseudo"]
+def test_metrics_of_0_1_0_are_read_with_terms_and_statistics_apart(tmp_path):
+    flat = {"stage": "adapt", "epoch": 1, "step": 1, "global_step": 1, "lr": 0.1, "loss": 1.0, "images_per_second": 3.0}
+    flat |= {"labeled": 0.5, "pseudo": 0.25, "mask_rate": 0.75, "belief": 1.0, "router_accuracy": 1.0}
+    (runs,) = histories([fake_run(tmp_path / "old", [flat])]).values()
+    assert loss_terms(runs) == ["labeled", "pseudo"]
+    assert [curves(runs, name)[0].mean.tolist() for name in ("loss", "pseudo", "mask_rate")] == [[1.0], [0.25], [0.75]]
+    assert curves(runs, "images_per_second") == []
 
 
 def test_sensitivity_numbers_and_axes():
@@ -170,7 +175,7 @@ def test_a_sensitivity_curve_marks_the_papers_value_and_supervised(tmp_path):
     assert "the paper's value, 0.3" in texts(
         sensitivity_curve({0.1: [0.5], 0.5: [0.6]}, tmp_path / "off.png", knob="tau", paper_value=0.3)
     )
-    with pytest.raises(UserError, match="tau: there is no accuracy to plot"):
+    with pytest.raises(UserError, match="tau: no accuracy to plot"):
         sensitivity_curve({1.0: []}, tmp_path / "none", knob="tau")
 
 
@@ -248,7 +253,7 @@ def test_arrays_given_again_are_cut_down_to_what_was_held_out(array_run, vector_
     for role, (truth, guess) in guesses.parts.items():
         assert len(truth) == result[role]["n"] and (truth == guess).mean() == result[role]["accuracy"]
     assert {len(truth) for truth, _ in run_guesses(array_run, *vector_arrays).parts.values()} == {60}
-    with pytest.raises(UserError, match=r"labeled array: the labeled data of this run is not there.* --labeled"):
+    with pytest.raises(UserError, match=r"labeled array: the labeled data of this run is not there.* with labeled"):
         run_features(array_run)
 
 
@@ -258,17 +263,17 @@ def test_features_are_those_of_the_adapted_network_and_of_the_encoder_at_the_sta
     x = np.concatenate([vector_arrays[0][0], vector_arrays[1][0]])
     batch = model.views.test(torch.from_numpy(x.astype(np.float32)))
     adapted = model.network["adapted"].eval()
-    assert np.allclose(features.after, adapted.features(batch).detach().numpy(), atol=1e-5)
+    assert np.allclose(features.after, adapted.features(batch).detach().numpy(), rtol=1e-4, atol=1e-4)
     assert features.domain.tolist() == [0] * 60 + [1] * 60
     assert features.label.tolist() == ([0] * 20 + [1] * 20 + [2] * 20) * 2
-    start = starting_encoder(array_run, model)
-    assert np.allclose(features.before, start(batch).detach().numpy(), atol=1e-5)
+    start = starting_encoder(RunFolder(array_run), model)
+    assert np.allclose(features.before, start(batch).detach().numpy(), rtol=1e-4, atol=1e-4)
 
 
 def test_the_encoder_at_the_start_is_the_very_one_that_was_trained(image_arrays, tmp_path):
     knobs = FAST | {"epochs": 1, "pretrain_epochs": 0, "lr": 1e-30, "weight_decay": 0, "seed": 3}
     model = unihssl.fit(*image_arrays, out=tmp_path / "run", **knobs)
-    start = starting_encoder(tmp_path / "run", model)
+    start = starting_encoder(RunFolder(tmp_path / "run"), model)
     trained = dict(model.network.encoder.named_parameters())
     assert all((p - trained[name]).abs().max() < 1e-20 for name, p in start.named_parameters())
 
@@ -317,7 +322,7 @@ def test_the_runs_of_a_grid_are_drawn_each_by_itself(tmp_path):
     assert set(names) == {"confusion-a-b-fixmatch-0", "confusion-a-b-mcc-original-0"}
     one = plot("confusion", grid, "--method", "mcc:original", "--out", tmp_path)
     assert one[0].name == "confusion.png" and "mcc, digits a/b, seed 0" in texts(tuple(one))
-    with pytest.raises(UserError, match=r"grid: not a run directory, nor is there a finished run with --seed 7 below"):
+    with pytest.raises(UserError, match=r"grid: not a run directory, nor is there a finished run with seed=7 below"):
         plot("learning", grid, "--seed", 7)
     with pytest.raises(UserError, match=r"x: no such folder"):
         plot("confusion", grid, tmp_path / "x")
@@ -357,11 +362,11 @@ def test_sensitivity_curves_are_drawn_again_from_runs(tmp_path):
 def test_what_is_missing_is_said(run, image_folders, tmp_path, monkeypatch):
     with pytest.raises(UserError, match="no run to plot"):
         learning_curves([], tmp_path / "x")
-    with pytest.raises(UserError, match=r"there are no metrics here .* train it first"):
+    with pytest.raises(UserError, match=r"silent: no metrics .* train it first"):
         learning_curves([fake_run(tmp_path / "silent", [])], tmp_path / "x")
     with pytest.raises(UserError, match=r"not a run directory"):
         plot("learning", tmp_path, "--out", tmp_path)
-    with pytest.raises(UserError, match=r"no class of any unlabeled test image is known; give some with --unlabeled"):
+    with pytest.raises(UserError, match=r"no class of any unlabeled test image is known; give some with unlabeled"):
         plot("features", run, "--labeled", image_folders[0], "--out", tmp_path)
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="could not be written"):
@@ -389,7 +394,7 @@ def test_without_known_classes_the_unlabeled_domain_has_no_matrix_and_is_grey_on
     assert (features.label[unknown] == -1).all() and (features.label[~unknown] >= 0).all()
     network = classifier_of(unihssl.load(tmp_path / "run"))
     expected = network.features(torch.from_numpy(u.astype(np.float32))).detach().numpy()
-    np.testing.assert_allclose(features.after[unknown], expected, atol=1e-5)
+    np.testing.assert_allclose(features.after[unknown], expected, rtol=1e-4, atol=1e-4)
     assert "unlabeled domain" in texts(tuple(plot("features", tmp_path / "run", "--out", tmp_path)))
 
 

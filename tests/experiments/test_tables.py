@@ -13,9 +13,11 @@ from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
 from unihssl.experiments.pair_tables import detail_rows, detail_tables, long_csv
 from unihssl.experiments.render import latex, markdown, terminal
-from unihssl.experiments.results import Record, told_apart
-from unihssl.experiments.statistics import TEST, p_value
-from unihssl.experiments.tables import Table, main_tables
+from unihssl.experiments.results import Record, label_records
+from unihssl.experiments.tables import TEST, Table, main_tables, p_value
+from unihssl.methods.unihssl import UniHSSL
+
+COMMON = {"backbone": "resnet50", "weights": "pretrained", "epochs": 100, "steps": 0, "max_steps": 0}
 
 
 def records(
@@ -30,7 +32,7 @@ def records(
             variant,
             seed,
             result(accuracy),
-            more,
+            COMMON | {"method": variant.partition(":")[0] if experiment == "benchmark" else "unihssl"} | more,
             {"mask_rate": 0.5},
             variant,
             Path(f"r{seed}"),
@@ -194,11 +196,11 @@ def test_a_sensitivity_table_names_the_method_unless_it_is_the_papers():
         for method, preset in (("unihssl", "paper"), ("mcc", "finetune"), ("unihssl", "robust"))
         for r in records("lr=0.1", "W/A", 0.7, experiment="sensitivity", method=method, preset=preset, lr=0.1)
     ]
-    papers, theirs, ours = main_tables(told_apart(mine))
+    papers, theirs, ours = main_tables(label_records(mine))
     assert "of lr: " in papers.title and papers.rows[0][0] == "lr=0.1"
     assert "of lr, mcc: " in theirs.title and theirs.rows[0][0] == "lr=0.1 [mcc]"
     assert "of lr, unihssl: " in ours.title and ours.rows[0][0] == "lr=0.1 [unihssl]"
-    assert [row["method"] for row in detail_rows(told_apart(mine))] == ["lr=0.1", "lr=0.1 [mcc]", "lr=0.1 [unihssl]"]
+    assert [row["method"] for row in detail_rows(label_records(mine))] == ["lr=0.1", "lr=0.1 [mcc]", "lr=0.1 [unihssl]"]
 
 
 def test_a_preset_asked_for_by_setting_names_the_row_as_by_method():
@@ -213,28 +215,25 @@ def test_a_preset_asked_for_by_setting_names_the_row_as_by_method():
         )
         for r in records(variant, "A/W", 0.7, method=method, preset=preset)
     ]
-    (table,) = main_tables(told_apart(mine))
+    (table,) = main_tables(label_records(mine))
     assert [label for label, _ in table.rows] == ["mcc", "mcc:original", "unihssl:paper", "unihssl"]
 
 
 def test_runs_set_differently_are_never_averaged():
     mixed = [*records("mcc", "A/W", 0.9, epochs=20, seed=0, lr=1), *records("mcc", "A/W", 0.5, epochs=100, seed=0)]
-    (table,) = main_tables(told_apart(mixed))
-    assert [label for label, _ in table.rows] == ["mcc [epochs=100, lr=0.0005]", "mcc [epochs=20, lr=1]"]
-    assert "| mcc [epochs=20, lr=1] | **90.0** |" in markdown([table])
+    (table,) = main_tables(label_records(mixed))
+    assert [label for label, _ in table.rows] == ["mcc [epochs=100]", "mcc [epochs=20]"]
+    assert "| mcc [epochs=20] | **90.0** |" in markdown([table])
 
 
-def test_a_knob_that_a_run_lacks_was_at_its_default():
-    new, older, other = (
+def test_a_knob_that_a_run_did_not_save_is_compared_among_the_others():
+    new, older, plain = (
         records("unihssl", "A/W", accuracy, method="unihssl", **more)[0]
         for accuracy, more in ((0.9, {"lambda_confusion": 1.0}), (0.8, {}), (0.7, {"lambda_confusion": 0.0}))
     )
-    labels = [r.label for r in told_apart([new, older, other])]
-    without = "unihssl [lambda_confusion=0.0]"
-    assert labels == ["unihssl [lambda_confusion=1.0]", without, without]
-    assert {r.label for r in told_apart([older, other])} == {"unihssl"}
-    strange = [records("mine", "A/W", 0.5, method="mine", **more)[0] for more in ({}, {"own": 1})]
-    assert {r.label for r in told_apart(strange)} == {"mine"}  # nobody knows what it was without
+    labels = [r.label for r in label_records([new, older, plain])]
+    assert labels == ["unihssl [lambda_confusion=1.0]", "unihssl", "unihssl [lambda_confusion=0.0]"]
+    assert {r.label for r in label_records([older, plain])} == {"unihssl"}
 
 
 def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
@@ -258,33 +257,48 @@ def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
     assert command in markdown([table]) and command in shown(table, 200)
 
 
-def test_changed_knobs_are_told():
-    mine = records(
-        "unihssl", "A/W", 0.5, method="unihssl", preset="paper", lambda_pa=0.5, lr=5e-4, epochs=7, device="cpu"
-    )
-    mine += records("mcc", "A/W", 0.5, method="mcc", preset="finetune", bottleneck=1024, lr=0.1)
-    mine[1].settings["dataset"] = "office-31"  # whose preset has this bottleneck
-    mine += records("cdan", "A/W", 0.5, method="cdan", preset="finetune", lr=0.1)
-    mine += records("gone", "A/W", 0.5, method="gone", lr=0.1)
-    made = main_tables(mine)[0].remarks[-1]
-    assert "; seed 0; unihssl with lambda_pa=0.5, preset=paper; mcc and cdan with lr=0.1; machine" in made
-    assert "; all rows with lr=0.1; " in main_tables(mine[1:3])[0].remarks[-1]
-    again = records("unihssl", "A/W", 0.5, method="unihssl", preset="paper")
-    assert " with lambda_pa" not in main_tables([mine[0], *again])[0].remarks[-1]  # not shared
+def asked(record: Record, row: str = "", **knobs: Any) -> Record:
+    """The record of a run that saved what was asked for."""
+    return replace(record, environment={"asked": knobs, "row": row or record.method})
 
 
-def test_knobs_that_a_row_is_named_after_or_a_recipe_sets_are_no_changes():
-    recipe = records("mcc", "mnist/uci", 0.5, dataset="digits", method="mcc", preset="finetune", backbone="small_cnn")
-    recipe = [replace(r, settings=r.settings | {"lr": 0.03, "flip": False, "batch_size": 64}) for r in recipe]
-    assert main_tables(recipe)[0].remarks[-1].count(" with ") == 1  # made with
+def made(*mine: Record) -> str:
+    return next(remark for remark in main_tables(mine)[0].remarks if remark.startswith("made with"))
+
+
+def test_knobs_that_were_asked_for_are_noted():
+    unihssl, mcc, cdan = (records(name, "A/W", 0.5)[0] for name in ("unihssl", "mcc", "cdan"))
+    elsewhere = {"method": "unihssl", "backbone": "resnet18", "weights": "none", "seed": 3, "epochs": 7}
+    mine = [asked(unihssl, lambda_pa="0.5", placement="disk", **elsewhere), asked(mcc, lr=0.1), asked(cdan, lr=0.1)]
+    assert "; seed 0; unihssl with lambda_pa=0.5; mcc and cdan with lr=0.1; on" in made(*mine)
+    assert "; all rows with lr=0.1; " in made(*mine[1:])
+    assert " with lambda_pa" not in made(mine[0], asked(replace(unihssl, seed=1)))  # not shared by all seeds
+    assert made(unihssl, mcc).count(" with ") == 1  # made with: these runs did not save what was asked for
+
+
+def test_todays_presets_and_defaults_say_nothing_about_old_runs(monkeypatch):
+    (old,) = records("unihssl", "A/W", 0.5, preset="robust", lambda_pa=0.5, lr=7.0)
+    before = markdown(main_tables(label_records([old])))
+    monkeypatch.setattr(UniHSSL, "presets", {"another": {"": {"lr": 3.0}}})
+    assert markdown(main_tables(label_records([old]))) == before and "lambda_pa" not in before
+
+
+def test_the_row_of_a_run_is_the_one_it_saved():
+    (run,) = records("mcc", "A/W", 0.5, preset="original")
+    assert run.row == "mcc:original" and asked(run, "mcc").row == "mcc"  # its default when it was made
+    rows = {("unihssl", "robust"): "unihssl", ("unihssl", "paper"): "unihssl:paper", ("mcc", "finetune"): "mcc"}
+    for (method, preset), row in rows.items():  # of 0.1.0
+        assert records(method, "A/W", 0.5, preset=preset)[0].row == row
+
+
+def test_knobs_that_a_row_is_named_after_are_not_noted_again():
     for experiment, variant, knobs in (
-        ("ablation", "w/o L_pa", {"lambda_pa": 0.0}),
+        ("ablation", "w/o L_pa", {"lambda_pa": 0.0, "preset": "paper"}),
         ("sensitivity", "lambda_pa=0.1", {"lambda_pa": 0.1}),
     ):
         (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", **knobs)
-        assert "lambda_pa" not in main_tables([r])[0].remarks[-1]
-        (r,) = records(variant, "A/W", 0.5, experiment=experiment, method="unihssl", beta=0.7, **knobs)
-        assert f"; {variant} with beta=0.7; " in main_tables([r])[0].remarks[-1]
+        assert "lambda_pa" not in made(asked(r, **knobs)) and "preset" not in made(asked(r, **knobs))
+        assert f"; {variant} with beta=0.7; " in made(asked(r, beta=0.7, **knobs))
 
 
 def test_what_is_not_all_there_is_called_so():
@@ -331,8 +345,8 @@ def test_details():
 
 def test_what_detail_columns_mean_is_said_once_and_only_of_those_there():
     for text in (markdown(detail_tables(TWO)), latex(detail_tables(TWO))):
-        assert text.count("told right") == text.count("is trusted") == 1
-        assert text.index("told right") > max(text.index(f"{pair}: in detail") for pair in ("A/W", "D/W"))
+        assert text.count("predicted correctly") == text.count("is trusted") == 1
+        assert text.index("predicted correctly") > max(text.index(f"{pair}: in detail") for pair in ("A/W", "D/W"))
         assert "oracle" not in text and "pseudo:" not in text and "train:" not in text
 
 
@@ -380,11 +394,13 @@ def test_the_papers_figures():
     assert paper.table("pacs", "benchmark") is None
 
 
-def test_a_preset_that_is_not_the_default_is_told_unless_the_row_says_it():
-    paper = {"method": "unihssl", "preset": "paper"}
-    assert "unihssl with preset=paper" in main_tables(records("unihssl", "A/W", 0.5, **paper))[0].remarks[-1]
-    assert "preset" not in main_tables(records("unihssl:paper", "A/W", 0.5, **paper))[0].remarks[-1]
-    assert "preset" not in main_tables(records("unihssl", "A/W", 0.5, method="unihssl", preset="robust"))[0].remarks[-1]
+def test_a_preset_that_is_not_the_default_is_noted_unless_the_row_names_it():
+    (r,) = records("beta=0.5", "A/W", 0.5, experiment="sensitivity", method="unihssl", preset="paper", beta=0.5)
+    assert "beta=0.5 with preset=paper" in made(asked(r, "unihssl:paper", preset="paper", beta=0.5))
+    (r,) = records("unihssl:paper", "A/W", 0.5, preset="paper")
+    assert "preset" not in made(asked(r, "unihssl:paper", preset="paper"))
+    (r,) = records("unihssl", "A/W", 0.5, preset="robust")
+    assert "preset" not in made(asked(r, "unihssl", preset="robust"))
 
 
 def test_only_the_split_that_cures_the_leak_silences_its_caution():

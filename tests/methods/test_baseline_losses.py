@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from unihssl.config import Settings
-from unihssl.methods import adversarial, biadapt, cdan, flexmatch, mcc, simmatch
+from unihssl.methods import biadapt, cdan, flexmatch, mcc, simmatch
 from unihssl.methods.base import Task
 from unihssl.methods.ema import EMA
 
@@ -157,7 +157,7 @@ def test_the_randomised_map_against_skada_pytorch_adapt_and_a_loop(seed, batch, 
 
 @pytest.mark.parametrize(("step", "value"), [(0, 0), (1000, 0.46), (5000, 0.987), (10_000, 0.9999)])
 def test_the_reversal_rises_as_published(step, value):
-    coefficient = float(adversarial.reversal_coefficient(torch.tensor(step), 10_000))
+    coefficient = float(cdan.reversal_coefficient(torch.tensor(step), 10_000))
     assert coefficient == pytest.approx(value, abs=5e-3 if step == 1000 else 5e-4)
     assert coefficient == pytest.approx(2 / (1 + math.exp(-step / 1000)) - 1)
 
@@ -166,7 +166,7 @@ def test_the_reversal_rises_as_published(step, value):
 @given(seed=seeds, coefficient=st.floats(0, 2))
 def test_gradients_are_reversed_and_values_are_not(seed, coefficient):
     x = draw(seed, 4, 3).requires_grad_()
-    reversed_ = adversarial.reverse_gradient(x, coefficient)
+    reversed_ = cdan.reverse_gradient(x, coefficient)
     assert torch.equal(reversed_, x)
     (reversed_**2).sum().backward()
     close(x.grad, -coefficient * 2 * x.detach())
@@ -174,7 +174,7 @@ def test_gradients_are_reversed_and_values_are_not(seed, coefficient):
 
 def test_reversal_against_pytorch_adapt(layers):
     x = draw(0, 4, 3).requires_grad_()
-    for reverse in (lambda x: adversarial.reverse_gradient(x, 0.3), layers.GradientReversal(0.3)):
+    for reverse in (lambda x: cdan.reverse_gradient(x, 0.3), layers.GradientReversal(0.3)):
         gradient = torch.autograd.grad(reverse(x).pow(3).sum(), x)[0]
         close(gradient, -0.3 * 3 * x.detach() ** 2)
 
@@ -234,7 +234,7 @@ def test_which_way_the_adversarial_gradients_flow(kind):
     """
     method = make_cdan(5, 3, entropy=kind)
     x, u = (draw(seed, 6, 5).float().requires_grad_() for seed in (1, 2))
-    step, coefficient = 1000, float(adversarial.reversal_coefficient(torch.tensor(1000), 10_000))
+    step, coefficient = 1000, float(cdan.reversal_coefficient(torch.tensor(1000), 10_000))
     found = torch.autograd.grad(
         adversarial_loss(method, x, u, step),
         [method.discriminator[0].weight, x, method.network.head.weight],

@@ -6,9 +6,11 @@ from torch import nn
 
 from unihssl.methods.batch_norm_stats import keep_running_statistics, statistics_of
 
+pytestmark = pytest.mark.usefixtures("doubles")
+
 
 @pytest.fixture
-def network() -> nn.Sequential:
+def network(doubles) -> nn.Sequential:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 3))
     network.train()

@@ -11,7 +11,6 @@ import torch
 
 import unihssl
 from unihssl import methods
-from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
@@ -19,8 +18,9 @@ from unihssl.data.views import Views
 from unihssl.errors import RunInterruptedError
 from unihssl.evaluation.model import Model
 from unihssl.methods.base import Task
+from unihssl.methods.recipe import resolve
 from unihssl.models.backbones import EncoderFactory
-from unihssl.training.log import read_metrics
+from unihssl.run_folder import RunFolder
 from unihssl.training.loop import Trainer
 
 KNOBS = {"backbone": "small_cnn", "device": "cpu", "batch_size": 16, "lr": 0.02, "sup_lr": 0.02}
@@ -61,7 +61,9 @@ class Run:
     @property
     def rows(self) -> list[dict]:
         """The log, less what depends on the clock."""
-        return [{k: v for k, v in row.items() if k != "images_per_second"} for row in read_metrics(self.folder)]
+        return [
+            {k: v for k, v in row.items() if k != "images_per_second"} for row in RunFolder(self.folder).read_metrics()
+        ]
 
     @property
     def stages(self) -> list[list[dict]]:
@@ -91,12 +93,14 @@ def run(request, tmp_path_factory) -> Run:
 
 def test_it_learns(run):
     for rows in run.stages:
-        term = "labeled" if "labeled" in rows[0] else "loss"
-        first, last = (np.mean([row[term] for row in part]) for part in (rows[:4], rows[-4:]))
-        frozen = run.knobs.get("router") == "frozen" and "domain" in rows[0]  # on features that were never trained
+        losses = [row["terms"].get("labeled", row["loss"]) for row in rows]
+        first, last = np.mean(losses[:4]), np.mean(losses[-4:])
+        frozen = (
+            run.knobs.get("router") == "frozen" and "domain" in rows[0]["terms"]
+        )  # on features that were never trained
         kept = run.knobs == {} and rows[0]["stage"] == "adapt"  # pre-trained, and now told apart by domain as well
         assert frozen or last < (0.35 if kept else 0.5 * first), (rows[0]["stage"], first, last)
-        assert all(np.isfinite(v) for row in rows for v in row.values() if isinstance(v, float))
+        assert all(np.isfinite(v) for row in rows for v in [*row["terms"].values(), *row["stats"].values()])
     result = run.model.result
     assert result["pooled"]["n"] == 36 and result["pooled"]["accuracy"] >= 0.8
     assert min(result[part]["accuracy"] for part in ("labeled", "unlabeled")) >= 0.7

@@ -12,7 +12,9 @@ from unihssl.methods.mixing import draw_mixing
 
 def draw(labeled: int, unlabeled: int, schedule: str, per: str = "sample", progress: float = 0.0, seed: int = 0):
     sides = {"labeled": range(labeled), "unlabeled": range(unlabeled)}
-    return draw_mixing(SimpleNamespace(**sides, progress=progress, random=BatchRandom(seed=seed)), 0.75, schedule, per)
+    return draw_mixing(
+        SimpleNamespace(**sides, progress=progress, random={"mixup": BatchRandom(seed=seed)}), 0.75, schedule, per
+    )
 
 
 def ratios(labeled: int, unlabeled: int, *args: object, **options: object) -> Tensor:

@@ -1,15 +1,22 @@
 """Presets against the published settings, and who wins over whom."""
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from unihssl import UserError, methods
-from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
-from unihssl.methods.presets import PRESETS, has_preset, preset_for, preset_knobs
-from unihssl.methods.unihssl_params import UniHSSLParams
+from unihssl.methods.recipe import all_knobs, preset_name, resolve
+from unihssl.methods.unihssl_params import ROBUST, UniHSSLParams
+
+PRESETS = [(preset, method.name) for method in methods.available().values() for preset in method.presets]
+
+
+def knobs_of(preset: str, method: str, dataset: str = "") -> dict[str, Any]:
+    """What the preset sets on a data set."""
+    entries = methods.get(method).presets[preset]
+    return {**entries.get("", {}), **entries.get(dataset, {})}
+
 
 DATASETS = ("", "office-31", "office-home", "visda-2017", "isic-2019")
 
@@ -112,8 +119,7 @@ CASES = [(*case, dataset) for case, by_dataset in EXPECTED.items() for dataset i
 
 
 def resolved(**knobs: Any) -> dict[str, Any]:
-    settings, params = resolve(knobs)
-    return dataclasses.asdict(settings) | dataclasses.asdict(params)
+    return all_knobs(*resolve(knobs))
 
 
 @pytest.mark.parametrize(("preset", "method", "dataset"), CASES)
@@ -126,40 +132,38 @@ def test_resolved_values_are_those_of_the_tables(preset, method, dataset):
 def test_every_baseline_is_in_the_tables():
     baselines = set(methods.available()) - {"unihssl"}
     assert {method for _, method in EXPECTED} == baselines
-    assert {preset: set(entries) for preset, entries in PRESETS.items() if preset in ("finetune", "original")} == {
-        "finetune": baselines - {"supervised"},
-        "original": baselines - {"supervised"},
-    }
+    assert {method for preset, method in PRESETS if preset == "original"} == baselines - {"supervised"}
+    assert {method for preset, method in PRESETS if preset == "finetune"} == baselines
 
 
 def test_a_method_has_presets_of_its_own_and_a_default():
     assert resolved(method="unihssl") == resolved(method="unihssl", preset="robust")
     assert resolved(method="mcc") == resolved(method="mcc", preset="finetune")
-    with pytest.raises(UserError, match="unihssl has no preset 'finetune': it has paper, robust"):
+    with pytest.raises(UserError, match="unihssl has no preset 'finetune': it has robust, paper"):
         resolved(method="unihssl", preset="finetune")
     paper = resolved(method="unihssl", preset="paper")
     assert paper == {name: field.default for name, (field, _) in knob_fields(Settings, UniHSSLParams).items()} | {
         "preset": "paper"
     }
     changed = {k: v for k, v in resolved(method="unihssl", preset="robust").items() if v != paper[k]}
-    assert changed == PRESETS["robust"]["unihssl"][""] | {"preset": "robust"}
+    assert changed == ROBUST | {"preset": "robust"}
     with pytest.raises(UserError, match="mcc has no preset 'robust': it has finetune, original"):
         resolved(method="mcc", preset="robust")
-    with pytest.raises(UserError, match="supervised has no preset 'original': it has none"):
+    with pytest.raises(UserError, match="supervised has no preset 'original': it has finetune"):
         resolved(method="supervised", preset="original")
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-@pytest.mark.parametrize(("preset", "method"), [(preset, method) for preset in PRESETS for method in PRESETS[preset]])
+@pytest.mark.parametrize(("preset", "method"), PRESETS)
 def test_every_preset_parses_and_every_knob_of_it_arrives(preset, method, dataset):
-    knobs = preset_knobs(preset, method, dataset)
+    knobs = knobs_of(preset, method, dataset)
     assert knobs.keys() <= knob_fields(Settings, methods.get(method).Params).keys()
     found = resolved(method=method, preset=preset, dataset=dataset)
     assert {name: found[name] for name in knobs} == knobs
 
 
 def test_presets_name_known_data_sets_only():
-    named = {dataset for by_method in PRESETS.values() for entries in by_method.values() for dataset in entries}
+    named = {dataset for preset, method in PRESETS for dataset in methods.get(method).presets[preset]}
     assert named <= set(DATASETS)
 
 
@@ -189,7 +193,9 @@ def test_the_users_values_win_over_the_preset():
         resolve({"method": "fixmatch", "temperature": 2})
 
 
-@pytest.mark.parametrize("method", [m for m in methods.available() if preset_knobs("finetune", m, "").get("steps")])
+@pytest.mark.parametrize(
+    "method", [m for preset, m in PRESETS if preset == "finetune" and knobs_of(preset, m).get("steps")]
+)
 def test_epochs_asked_for_win_over_a_presets_steps(method):
     """`steps` goes before `epochs` and would make the user's epochs mean nothing; so with the batch sizes."""
     found = resolved(method=method, epochs=5)
@@ -210,18 +216,15 @@ def test_the_recipe_of_a_small_backbone_wins_over_the_default_preset_only(method
     found = resolved(method=method, dataset="office-31", backbone=backbone)
     recipe = {name: value for name, value in RECIPE.items() if name in found}
     assert {name: found[name] for name in recipe} == recipe
-    for preset in [name for name in PRESETS if method in PRESETS[name]]:
+    for preset in methods.get(method).presets:
         asked = resolved(method=method, dataset="office-31", backbone=backbone, preset=preset)
-        expected = recipe | preset_knobs(preset, method, "office-31")
-        usual = preset == preset_for(method, "")
+        expected = recipe | knobs_of(preset, method, "office-31")
+        usual = preset == preset_name(method)
         assert asked == found if usual else {name: asked[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize("method", methods.available())
-@pytest.mark.parametrize("preset", ["", *PRESETS])
+@pytest.mark.parametrize(("preset", "method"), PRESETS + [("", method) for method in methods.available()])
 def test_the_users_values_win_over_recipe_and_preset(method, preset):
-    if not has_preset(method, preset):
-        return
     wish = {"lr": 0.5, "batch_size": 9, "weak_view": "translate", "epochs": 3}
     found = resolved(method=method, backbone="small_cnn", preset=preset, **wish)
     assert {name: found[name] for name in wish} == wish
@@ -230,5 +233,4 @@ def test_the_users_values_win_over_recipe_and_preset(method, preset):
 
 @pytest.mark.parametrize("method", methods.available())
 def test_no_knob_has_two_homes(method):
-    shared = {f.name for f in dataclasses.fields(Settings)}
-    assert not shared & {f.name for f in dataclasses.fields(methods.get(method).Params)}
+    assert not knob_fields(Settings).keys() & knob_fields(methods.get(method).Params).keys()

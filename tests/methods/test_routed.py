@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 import unihssl
 from unihssl import methods
-from unihssl.api import resolve
 from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
@@ -18,6 +17,7 @@ from unihssl.data.views import Views
 from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Predictions
 from unihssl.methods.base import Task
+from unihssl.methods.recipe import resolve
 from unihssl.methods.routed import Routed
 from unihssl.models.backbones import EncoderFactory
 

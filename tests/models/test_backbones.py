@@ -7,10 +7,17 @@ import pytest
 import torch
 
 from unihssl.errors import UserError
-from unihssl.models import hub
-from unihssl.models.backbones import SMALL, Architecture, EncoderFactory, build_backbone, rebuild_backbone
+from unihssl.models import weights as hub
+from unihssl.models.backbones import (
+    MLP,
+    SMALL,
+    Architecture,
+    EncoderFactory,
+    SmallCNN,
+    build_backbone,
+    rebuild_backbone,
+)
 from unihssl.models.classifier import Classifier
-from unihssl.models.small import MLP, SmallCNN
 
 
 @pytest.mark.parametrize("side", [16, 20, (28, 36)])
@@ -101,7 +108,7 @@ def test_unreachable_hub(monkeypatch, tmp_path, name):
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     with pytest.raises(
-        UserError, match=f"for {name}.* hub cannot be reached.*--weights FILE.*--weights none"
+        UserError, match=f"for {name}.* hub cannot be reached.*weights='FILE'.*weights='none'"
     ) as raised:
         build_backbone(name, "pretrained")
     assert asked == []  # the hub's client would try again for most of a minute

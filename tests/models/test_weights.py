@@ -11,10 +11,9 @@ import torchvision
 from safetensors.torch import save_file
 from torchvision.models.resnet import BasicBlock, Bottleneck
 
-from unihssl.api import resolve
 from unihssl.errors import UserError
-from unihssl.models.backbones import build_backbone, rebuild_backbone
-from unihssl.models.small import SmallCNN
+from unihssl.methods.recipe import resolve
+from unihssl.models.backbones import SmallCNN, build_backbone, rebuild_backbone
 from unihssl.models.weights import load_weights_file, read_tensors
 
 SHARED = Path(os.environ.get("UNIHSSL_SHARED", Path(__file__).parents[3] / "shared"))
@@ -47,8 +46,9 @@ def save(state, path, **metadata):
 
 @torch.no_grad()
 def features(model, side):
-    images = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(5))
-    return model.eval()(images)
+    """In double precision: two libraries need not add up in the same order."""
+    images = torch.randn(2, 3, side, side, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+    return model.double().eval()(images)
 
 
 def strides(encoder):

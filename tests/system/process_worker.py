@@ -3,6 +3,8 @@
 With `train-all ROOT`: every case of ROOT/cases.json in turn, BatchNorm layers by themselves, and at last a run that is
 refused. With `share ROOT DEVICE`: the cases again, all processes on this one device. With other arguments: the command
 line, disturbed as the variable DISTURB says.
+
+On the CPU everything is trained in double precision: two processes add up in another order than one.
 """
 
 import json
@@ -16,10 +18,12 @@ import torch
 from timm.layers import BatchNormAct2d
 from torch import nn
 
+from precision import double_precision
+
 LAYERS = {
     "1d": lambda: nn.BatchNorm1d(3),
     "2d": lambda: nn.BatchNorm2d(3),
-    "double": lambda: nn.BatchNorm2d(3).double(),
+    "single": lambda: nn.BatchNorm2d(3).float(),
     "kept": lambda: nn.BatchNorm2d(3, momentum=0.0),
     "cumulative": lambda: nn.BatchNorm2d(3, momentum=None),
     "plain": lambda: nn.BatchNorm2d(3, affine=False),
@@ -36,7 +40,7 @@ def through_layer(name: str, synchronise, part: slice) -> dict[str, torch.Tensor
     network = nn.Sequential(layer)
     synchronise(network)
     shape = (8, 3) if name == "1d" else (8, 3, 4, 5)
-    x = torch.randn(shape, dtype=torch.float64 if name == "double" else torch.float32) * 3 + 7
+    x = torch.randn(shape, dtype=torch.float32 if name == "single" else torch.float64) * 3 + 7
     mine = x[part].clone().requires_grad_()
     for _ in range(2):
         out = network(mine)
@@ -58,7 +62,7 @@ def train_cases(root: Path):
 
     def fit(self, *arguments):
         finish(self, *arguments)
-        torch.save(self.method.state_dict(), root / f"{self.folder.name}.{self.fabric.global_rank}.pt")
+        torch.save(self.method.state_dict(), root / f"{self.folder.path.name}.{self.fabric.global_rank}.pt")
 
     loop.Trainer.fit = fit
     capture = torch.cuda.make_graphed_callables
@@ -87,20 +91,20 @@ def data_of(root: Path) -> tuple[str, str]:
 
 def share(device: torch.device) -> None:
     """Let two processes use one device, which NCCL would refuse."""
-    from unihssl.training import processes, setup
+    from unihssl.training import fabric as module
 
-    fabric = setup.Fabric
+    fabric = module.Fabric
 
     def on_one(strategy, **others):
         strategy.parallel_devices, strategy._process_group_backend = [device, device], "gloo"
         return fabric(strategy=strategy, **{n: v for n, v in others.items() if n not in ("accelerator", "devices")})
 
-    setup.Fabric, processes._refuse_too_many = on_one, lambda *_: None
+    module.Fabric, module._refuse_too_many = on_one, lambda *_: None
 
 
 def train_all(root: Path) -> None:
     from unihssl.cli import main
-    from unihssl.training.batch_norm import synchronise
+    from unihssl.training.distributed import synchronise_batch_norm as synchronise
 
     model, data = train_cases(root), data_of(root)
     rank = torch.distributed.get_rank()
@@ -117,7 +121,7 @@ def train_all(root: Path) -> None:
 def disturb(rank: int, step: int, number: int, other: str, folder: str) -> None:
     """At this step this process gets the signal; the others hang in there, if so wished. All leave traces."""
     from unihssl.data import cache
-    from unihssl.training.recorder import Recorder
+    from unihssl.training.log import Recorder
 
     here = Path(folder)
     decode, add = cache.decode_files, Recorder.add
@@ -143,7 +147,8 @@ def disturb(rank: int, step: int, number: int, other: str, folder: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "train-all":
-        train_all(Path(sys.argv[2]))
+        with double_precision():
+            train_all(Path(sys.argv[2]))
     elif sys.argv[1] == "share":
         torch.backends.cudnn.allow_tf32 = False
         share(torch.device(sys.argv[3]))
@@ -151,5 +156,6 @@ if __name__ == "__main__":
     else:
         from unihssl.cli import main
 
-        disturb(**json.loads(os.environ.get("DISTURB", "{}")))
-        main()
+        disturb(**json.loads(os.environ["DISTURB"]))
+        with double_precision():
+            main()

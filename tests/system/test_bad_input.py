@@ -11,7 +11,7 @@ from warm_cli import FAST, error, train, unihssl
 
 from unihssl import UserError, fit
 from unihssl.methods.unihssl import UniHSSL
-from unihssl.models.small import SmallCNN
+from unihssl.models.backbones import SmallCNN
 from unihssl.training.checkpoint import load_checkpoint
 
 
@@ -150,7 +150,7 @@ def test_nan_stops_and_says_what_to_try(image_folders, tmp_path):
 def test_nan_names_the_learning_rate_of_its_stage(image_arrays):
     knobs = FAST | {"method": "mcc+sup", "sup_epochs": 1, "sup_lr": 1e30}
     del knobs["pretrain_epochs"]
-    with pytest.raises(UserError, match=r"of supervised; .*--set sup_lr=1e\+29"):
+    with pytest.raises(UserError, match=r"of supervised; .*sup_lr=1e\+29"):
         fit(*image_arrays, **knobs)
 
 

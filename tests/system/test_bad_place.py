@@ -14,8 +14,8 @@ from warm_cli import FAST, Started, error, train, train_args, unihssl
 
 from unihssl import UserError, fit, load
 from unihssl.methods.unihssl import UniHSSL
-from unihssl.training.recorder import Recorder
-from unihssl.training.run_directory import RunDirectory
+from unihssl.run_folder import RunFolder, RunLock
+from unihssl.training.log import Recorder
 
 
 def _interrupt(*_: object) -> None:
@@ -227,6 +227,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(image_folders, own_folders, t
 
 
 def test_a_folder_that_vanishes_under_a_run_is_what_the_error_says(tmp_path):
-    with pytest.raises(UserError, match="could not be written"), RunDirectory(tmp_path / "run", resume=False) as run:
-        shutil.rmtree(run.folder)
-        raise UserError(f"{run.folder}: could not be written")
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(UserError, match="could not be written"), RunLock(folder, resume=False):
+        shutil.rmtree(folder.path)
+        raise UserError(f"{folder.path}: could not be written")

@@ -8,8 +8,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from unihssl import methods
 from unihssl.config import Settings
 from unihssl.methods.base import Task
-from unihssl.models.small import SmallCNN
-from unihssl.training.batch_norm import HostSyncBatchNorm, synchronise
+from unihssl.models.backbones import SmallCNN
+from unihssl.training.distributed import HostSyncBatchNorm, synchronise_batch_norm
 
 
 @pytest.mark.parametrize("name", methods.available())
@@ -22,7 +22,7 @@ def test_every_batch_norm_of_a_method_is_replaced_around_the_same_tensors(name, 
     with torch.no_grad():
         before = kind_of.output(method.network, x, method.params).probabilities
     tensors = dict(method.state_dict(keep_vars=True))
-    synchronise(method, torch.device(device))
+    synchronise_batch_norm(method, torch.device(device))
     layers = [module for module in method.modules() if isinstance(module, _BatchNorm)]
     assert layers and all(isinstance(layer, kind) for layer in layers)
     after = dict(method.state_dict(keep_vars=True))
@@ -36,6 +36,6 @@ def test_every_batch_norm_of_a_method_is_replaced_around_the_same_tensors(name, 
 def test_without_other_processes_it_is_plain_batch_norm():
     x = torch.randn(6, 4)
     plain, network = nn.BatchNorm1d(4), nn.Sequential(nn.BatchNorm1d(4))
-    synchronise(network, torch.device("cpu"))
+    synchronise_batch_norm(network, torch.device("cpu"))
     torch.testing.assert_close(network(x), plain(x), rtol=0, atol=0)
     torch.testing.assert_close(network[0].running_var, plain.running_var, rtol=0, atol=0)

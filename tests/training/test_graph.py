@@ -16,7 +16,7 @@ from unihssl.data.batches import PairedBatch
 from unihssl.methods.base import Losses
 from unihssl.methods.supervised import Supervised
 from unihssl.models import backbones
-from unihssl.models.small import SmallCNN
+from unihssl.models.backbones import SmallCNN
 from unihssl.training import step as step_module
 
 pytestmark = pytest.mark.gpu

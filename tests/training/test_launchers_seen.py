@@ -5,8 +5,7 @@ import torch
 
 from unihssl import UserError
 from unihssl.config import Settings
-from unihssl.training.processes import find_processes
-from unihssl.training.setup import make_fabric
+from unihssl.training.fabric import find_processes, make_fabric
 
 TORCHRUN = {
     "TORCHELASTIC_RUN_ID": "none",

@@ -8,16 +8,10 @@ import torch
 from unihssl import UserError
 from unihssl.config import Settings
 from unihssl.methods.ema import EMA
+from unihssl.models.backbones import SmallCNN, pick_device
 from unihssl.models.classifier import Classifier
-from unihssl.models.device import pick_device
-from unihssl.models.small import SmallCNN
-from unihssl.training.setup import (
-    make_fabric,
-    make_optimizer,
-    restore_momentum,
-    schedule_factor,
-    set_learning_rate,
-)
+from unihssl.training.fabric import make_fabric
+from unihssl.training.optimizer import make_optimizer, restore_momentum, schedule_factor, set_learning_rate
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,20 @@
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
 from unihssl.cli import ablation, benchmark, data, demo, evaluate, methods, plot, predict, sensitivity, table, train
+from unihssl.cli.options import as_options
 from unihssl.errors import RunInterruptedError, UserError
 
-# How long torch's CPU threads spin for each other before they sleep. Where other programs want the same cores, spinning
-# for longer made small networks at least twice as slow (results/README.md); where none did, this made no difference.
+# How long torch's CPU threads wait actively before they sleep. On shared cores longer spinning made small networks at
+# least twice as slow (results/README.md); on idle ones it made no difference.
 SPINS = "10000"
 
-UsageError: Any = typer.BadParameter.__base__  # typer has its own copy of click since 0.20, click's before
+UsageError: Any = typer.BadParameter.__base__  # of click, or of typer's own copy of it since 0.20
 
 app = typer.Typer(
     name="unihssl",
@@ -34,35 +36,46 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-for module in (demo, train, evaluate, predict, plot, methods, benchmark, ablation, sensitivity, table, data):
-    module.register(app)
+COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
+COMMANDS += (methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+for command in COMMANDS:
+    app.command()(command)
+plot.register(app)
+data.register(app)
 
 
-def _as_knob(error: Any) -> str:
-    """What to write where an option is unknown, but a knob has its name."""
+def _usage_message(error: Any) -> str:
+    """What is wrong with a call; for an unknown option that has the name of a knob, how to set the knob."""
     from unihssl.config import Settings
 
-    name = str(getattr(error, "option_name", "")).removeprefix("--").replace("-", "_")
-    commands = {option for parameter in error.ctx.command.params for option in parameter.opts} if error.ctx else set()
-    known = "--set" in commands and name in Settings.__dataclass_fields__
-    return f"; that is a knob: --set {name}=VALUE" if known else ""
+    option = str(getattr(error, "option_name", ""))
+    knob = option.removeprefix("--").replace("-", "_")
+    options = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
+    if knob == "preset" and "--schedule" in options:
+        return f"No such option: {option}; a method's preset is --set preset=NAME, the length of training --schedule."
+    if knob in Settings.__dataclass_fields__ and "--set" in options:
+        return f"No such option: {option}; that is a knob: --set {knob}=VALUE."
+    message = str(error.format_message()).rstrip(".")  # empty where the help was shown instead
+    return message if not message or message.endswith("?") else f"{message}."
 
 
 def main() -> None:
-    """Run a command; what the user got wrong is one line on stderr: exit code 1, or 2 for the call itself."""
+    """Run a command. A user's error is one line on stderr; the exit code is 1, or 2 for a bad call."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is imported
     try:
         sys.exit(app(standalone_mode=False) if len(sys.argv) > 1 else app())
     except UserError as error:
-        typer.echo(f"error: {error}", err=True)
+        typer.echo(f"error: {error.worded(as_options)}", err=True)
         sys.exit(1)
     except UsageError as error:
         command = error.ctx.command_path if getattr(error, "ctx", None) else "unihssl"
-        if message := error.format_message().rstrip("."):  # it has none where the help was shown instead
-            end = "" if message.endswith("?") else f"{_as_knob(error)}."
-            typer.echo(f"error: {message}{end} See: {command} --help", err=True)
+        if message := _usage_message(error):
+            typer.echo(f"error: {message} See: {command} --help", err=True)
         sys.exit(2)
-    except (RunInterruptedError, typer.Abort, KeyboardInterrupt) as stop:
-        typer.echo(str(stop) or "stopped", err=True)
+    except RunInterruptedError as stop:
+        typer.echo(stop.worded(as_options), err=True)
+        sys.exit(130)
+    except (typer.Abort, KeyboardInterrupt):
+        typer.echo("stopped", err=True)
         sys.exit(130)

@@ -1,7 +1,6 @@
 """`unihssl data`"""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from unihssl.training.display import Display
 
 NAME = typer.Argument(metavar="NAME", help="Data set; `unihssl data list` names them.")
-ROOT = typer.Option(Path("data"), help="Folder that holds the data set, or its parent, or an archive as downloaded.")
+ROOT = typer.Option(Path("data"), help="Folder of the data set, or its parent, or an archive as downloaded.")
 DOMAINS = typer.Option("", help="Only these domains, separated by commas.", show_default="all")
 
 
@@ -49,14 +48,14 @@ def list_(json: bool = JSON) -> None:
 def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: bool = JSON) -> None:
     """Compare what is under --root with the published data set, class by class.
 
-    Understands the layouts that go around: with or without `images/`, `Real World` or `RealWorld`, class folders or
-    list files, one wrapping folder, and archives as downloaded, which it unpacks beside themselves. The exit code is
-    0 only if every count matches.
+    Understands the layouts in use: with or without `images/`, `Real World` or `RealWorld`, class folders or list
+    files, one wrapping folder, and archives as downloaded, which are unpacked beside themselves. The exit code is 0
+    only if every count matches.
     """
     import json as json_format
 
     from unihssl.data.catalog.check import where
-    from unihssl.data.catalog.dataset import counted
+    from unihssl.data.source import counted
     from unihssl.errors import UserError
 
     dataset, wanted = _chosen(name, domains)
@@ -68,8 +67,9 @@ def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: boo
     else:
         show(dataset, root, results)
     if problems:
-        least = "nothing found" if not any(r.found for r in results) else counted(len(problems), "difference")
-        raise UserError(f"{dataset.name}: {least} {where(root)}; first: {problems[0]}")
+        nothing = all(r.found is None for r in results)
+        summary = "nothing found" if nothing else counted(len(problems), "difference")
+        raise UserError(f"{dataset.name}: {summary} {where(root)}; first: {problems[0]}")
 
 
 def prepare(
@@ -80,17 +80,17 @@ def prepare(
     cache: str = typer.Option("", help="Folder for decoded images.", show_default="~/.cache/unihssl"),
     json: bool = JSON,
 ) -> None:
-    """Check a data set, then decode every domain once, so that training starts at once.
+    """Check a data set, then decode its images into the cache, so that training starts at once.
 
-    If it is interrupted, it goes on where it was when called again. An image takes 3 bytes a pixel: 192 KiB at 256.
+    If interrupted, rerun it: finished domains are kept. An image takes 3 bytes per pixel: 192 KiB at 256.
     """
     import json as json_format
     import time
 
     from unihssl.data.cache import cache_folder
     from unihssl.data.catalog.check import where
-    from unihssl.data.catalog.dataset import counted
-    from unihssl.errors import UserError
+    from unihssl.data.source import counted
+    from unihssl.errors import RunInterruptedError, UserError
     from unihssl.training.display import Display
 
     folder = cache_folder(cache)
@@ -104,12 +104,15 @@ def prepare(
             show(dataset, root, results)
         raise UserError(f"{dataset.name}: {missing[0].problems[0]}, {where(root)}; nothing was decoded")
     rows = {}
-    with Display(quiet=json) as display, _to_go_on():
+    with Display(quiet=json) as display:
         for result in results:
             for problem in result.problems:
                 typer.echo(f"warning: {problem}", err=True)
             begin = time.monotonic()
-            done = _decoded(dataset, result, image_size, folder, display)
+            try:
+                done = _decode(dataset, result, image_size, folder, display)
+            except KeyboardInterrupt:
+                raise RunInterruptedError("stopped; rerun to continue") from None
             rows[result.domain.name] = {"images": done.images, "unreadable": done.unreadable, "new": done.new}
             if not json:
                 how = f"decoded in {time.monotonic() - begin:.1f} s" if done.new else "ready before"
@@ -120,13 +123,13 @@ def prepare(
 
 
 def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
-    """Fetch a data set whose host and licence allow it, then check it; says where to get the others.
+    """Download a data set, where host and licence allow it, and check it; for others, say where to get them.
 
-    A download that was broken off goes on where it was.
+    If interrupted, rerun it: the download is resumed.
     """
     from unihssl.data.catalog.archives import stem
     from unihssl.data.catalog.check import how_to_get
-    from unihssl.data.catalog.download import fetch, published
+    from unihssl.data.catalog.download import fetch
     from unihssl.errors import UserError
     from unihssl.training.display import Display
 
@@ -141,53 +144,45 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
         for remote in dataset.downloads:
             folder = root / (stem(Path(remote.file)) or remote.file)
             if folder.is_dir():
-                typer.echo(f"{folder}: {remote.file} was unpacked before; delete the folder to fetch it anew", err=True)
+                typer.echo(
+                    f"{folder}: {remote.file} was unpacked before; delete the folder to download it again", err=True
+                )
                 continue
-            path = fetch(remote, root, display.counter(f"fetching {remote.file}"))
-            how = "" if published(remote) else " (no published checksum: checked by length and class counts)"
+            path = fetch(remote, root, display.counter(f"downloading {remote.file}"))
+            how = "" if remote.md5 else " (no published checksum: checked by length and class counts)"
             typer.echo(f"{path}: {path.stat().st_size:,} bytes{how}", err=True)
     check(name, root, "", json)
 
 
 def _chosen(name: str, domains: str) -> "tuple[Dataset, list[CatalogDomain]]":
+    """The data set and its domains by name."""
     from unihssl.data import catalog
 
     dataset = catalog.get(name)
     return dataset, [dataset.domain(d.strip()) for d in domains.split(",")] if domains else list(dataset.domains)
 
 
-def _decoded(dataset: "Dataset", result: "DomainCheck", side: int, cache: Path, display: "Display") -> "Prepared":
-    """Decode a domain, going on where a stopped call was."""
-    from unihssl.data.catalog.prepare import decoded_before, prepare
+def _decode(dataset: "Dataset", result: "DomainCheck", side: int, cache: Path, display: "Display") -> "Prepared":
+    """Decode a domain into the cache."""
+    from unihssl.data.catalog.prepare import prepare
 
-    domain, found = result.domain, result.found
-    assert found is not None
-    if before := decoded_before(found, side, cache):
-        display.note(f"{domain.name}: {before:,} of {len(found.items):,} images were decoded before; going on")
+    domain, source = result.domain, result.found
+    assert source is not None
     decoding = display.counter(f"decoding {domain.name}")
     waiting = display.counter(f"waiting for another process that decodes {domain.name}")
-    return prepare(dataset, domain, found, side, cache, decoding, waiting)
-
-
-@contextmanager
-def _to_go_on() -> Iterator[None]:
-    """Who stops what goes on when it is called again is told so."""
-    from unihssl.errors import RunInterruptedError
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        raise RunInterruptedError("stopped; call again to go on") from None
+    return prepare(dataset, domain, source, side, cache, decoding, waiting)
 
 
 def _checked(
     dataset: "Dataset", root: Path, domains: "Sequence[CatalogDomain]", quiet: bool
 ) -> "tuple[DomainCheck, ...]":
+    """Check the domains, with progress bars for archives that are unpacked."""
     from unihssl.data.catalog.check import check as compare
     from unihssl.training.display import Display
 
     with Display(quiet=quiet) as display:
         results = compare(dataset, root, domains, display.counter)
-    if not root.exists() and not all(result.found for result in results) and not quiet:  # some come with the package
+    missing = any(result.found is None for result in results)  # some domains come with the package
+    if missing and not root.exists() and not quiet:
         typer.echo(f"{root}: there is no such folder or archive (--root says where to look)", err=True)
     return results

@@ -1,4 +1,4 @@
-"""What the `unihssl data` commands say: counts, and what to do when nothing is there."""
+"""The output of the `unihssl data` commands: counts, and what to do if nothing was found."""
 
 import textwrap
 from pathlib import Path
@@ -15,7 +15,7 @@ WIDTH = 80
 
 
 def describe(about: dict[str, Any]) -> str:
-    """A data set in a few lines that fit a narrow terminal."""
+    """A data set in a few lines of at most 80 characters."""
     domains = ", ".join(f"{name} ({x['short']}) {x['images']:,}" for name, x in about["domains"].items())
     name, pairs = about["name"], " ".join(about["pairs"])
     parts = {"domains": domains, "pairs of the paper": pairs, "licence": about["licence"], "source": about["source"]}
@@ -29,29 +29,31 @@ def describe(about: dict[str, Any]) -> str:
 
 
 def row(result: "DomainCheck") -> dict[str, Any]:
+    """The result for one domain, for `--json`."""
     found = result.found
     return {
-        "images": len(found.items) if found else 0,
+        "images": 0 if found is None else len(found),
         "expected": result.domain.total,
-        "place": found.place if found else None,
+        "place": None if found is None else found.name,
         "problems": list(result.problems),
     }
 
 
 def show(dataset: "Dataset", root: Path, results: "tuple[DomainCheck, ...]") -> None:
-    """A line for each domain and each difference; where nothing is there, what should be."""
+    """Print a line for each domain and each difference and, if nothing was found, what is expected."""
     from unihssl.data.catalog.check import how_to_get, unknown_archives
-    from unihssl.data.catalog.dataset import counted, plain
+    from unihssl.data.catalog.dataset import plain
+    from unihssl.data.source import counted
 
     for result in results:
-        if result.found:
-            here = row(result)
+        if result.found is not None:
+            counts = row(result)
             state = "as published" if not result.problems else counted(len(result.problems), "difference")
             name = f"{result.domain.name} ({result.domain.short})"
-            typer.echo(f"{name}: {here['images']:,} of {here['expected']:,} images, {state}: {here['place']}")
+            typer.echo(f"{name}: {counts['images']:,} of {counts['expected']:,} images, {state}: {counts['place']}")
         for problem in result.problems:
             typer.echo(f"  {problem}")
-    if any(not result.in_the_way and (result.found is None or result.foreign) for result in results):
+    if any(result.unusable and not result.obstacle for result in results):
         typer.echo(how_to_get(dataset))
         if plain(root.resolve().name) in {plain(folder) for d in dataset.domains for folder in d.folders}:
             typer.echo(f"{root} is named like one of the domains: pass --root {root.resolve().parent}")

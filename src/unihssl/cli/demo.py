@@ -5,14 +5,10 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import JSON, SETTINGS, split_setting
+from unihssl.cli.options import JSON, SETTINGS, as_options, split_setting
 from unihssl.errors import RunInterruptedError
 
 METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(demo)
 
 
 def demo(
@@ -20,46 +16,51 @@ def demo(
     seed: int = typer.Option(0, min=0, help="First seed."),
     seeds: int = typer.Option(1, min=1, help="Repeat with this many seeds and show the means."),
     settings: list[str] = SETTINGS,
-    out: Path | None = typer.Option(None, help="Keep the run directories here; called again, it goes on with them."),
+    out: Path | None = typer.Option(None, help="Keep the run directories here; the same command resumes them."),
     json: bool = JSON,
 ) -> None:
     """Train on real digits that ship with the package: MNIST labeled, UCI unlabeled.
 
-    Prints Supervised (labeled data alone) beside Uni-HSSL on held-out digits of both domains. Nothing is downloaded;
+    Compares Supervised (labeled data alone) with Uni-HSSL on held-out digits of both domains. Nothing is downloaded;
     it takes about half a minute on two CPU cores.
     """
     import tempfile
     import time
     from contextlib import nullcontext
 
-    from unihssl.api import train, whole_knobs
+    from unihssl.api import train
     from unihssl.data import catalog
-    from unihssl.data.digits import load_domain
+    from unihssl.data.catalog.digits import embedded_digits
     from unihssl.experiments.protocol import Protocol
     from unihssl.files import make_folder
+    from unihssl.methods.recipe import all_knobs, resolve
     from unihssl.training.display import Display
 
     protocol = Protocol(catalog.get("digits"), asked=dict(map(split_setting, settings)))
     protocol.check_asked([*METHODS])
-    # In full: what is out of range is said before anything is trained, and a run that is gone on with is of the same.
-    knobs = {method: whole_knobs(protocol.knobs(method)) for method in METHODS}
+    requested = {method: protocol.knobs(method) for method in METHODS}
+    recipes = {method: all_knobs(*resolve(knobs)) for method, knobs in requested.items()}  # refuses bad values early
     if out:
         make_folder(out)
-    domains = [load_domain("mnist"), load_domain("uci")]
+    domains = [embedded_digits("mnist"), embedded_digits("uci")]
     labeled, unlabeled = domains[::-1] if reverse else domains
     runs: list[dict[str, Any]] = []
-    with nullcontext(str(out)) if out else tempfile.TemporaryDirectory() as folder, Display(quiet=json) as display:
+    with (
+        nullcontext(str(out)) if out else tempfile.TemporaryDirectory() as folder,
+        Display(quiet=json, spell=as_options) as display,
+    ):
         for number in range(seed, seed + seeds):
             for method in METHODS:
                 display.note(f"{METHODS[method]}, seed {number}")
                 begin = time.monotonic()
                 path = Path(folder) / f"{'reverse-' if reverse else ''}{method}-{number}"
-                mine = knobs[method] | {"seed": number}
+                resume = path.exists()
+                knobs = (recipes if resume else requested)[method] | {"seed": number}  # all of them must agree
                 try:
-                    model = train(path, labeled, unlabeled, mine, resume=path.exists(), display=display)
+                    model = train(path, labeled, unlabeled, knobs, resume=resume, display=display)
                 except RunInterruptedError:
-                    again = "the same command goes on from here" if out else "nothing is kept without --out"
-                    raise RunInterruptedError(f"stopped; {again}") from None
+                    what_next = "rerun to continue" if out else "nothing is kept without --out"
+                    raise RunInterruptedError(f"stopped; {what_next}") from None
                 runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
     _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
 
@@ -74,15 +75,13 @@ def _show(runs: list[dict[str, Any]], title: str, as_json: bool) -> None:
         typer.echo(json.dumps({"pair": title, "runs": runs}))
         return
     seeds = len({run["seed"] for run in runs})
-    table = Table(
-        title=f"Digits, {title}: test accuracy, mean of {seeds} seed{'s' * (seeds > 1)}", title_justify="left"
-    )
+    heading = f"Digits, {title}: test accuracy, mean of {seeds} seed{'s' * (seeds > 1)}"
+    table = Table(title=heading, title_justify="left")
     for column in ("method", "both domains, pooled", "labeled part", "unlabeled part", "time"):
         table.add_column(column, justify="left" if column == "method" else "right")
     for method, name in METHODS.items():
-        mine = [run for run in runs if run["method"] == method]
-        accuracy = [
-            100 * sum(run[part]["accuracy"] for run in mine) / seeds for part in ("pooled", "labeled", "unlabeled")
-        ]
-        table.add_row(name, *(f"{a:.1f}%" for a in accuracy), f"{sum(run['seconds'] for run in mine) / seeds:.0f} s")
+        own = [run for run in runs if run["method"] == method]
+        parts = ("pooled", "labeled", "unlabeled")
+        accuracy = [100 * sum(run[part]["accuracy"] for run in own) / seeds for part in parts]
+        table.add_row(name, *(f"{a:.1f}%" for a in accuracy), f"{sum(run['seconds'] for run in own) / seeds:.0f} s")
     Console().print(table)

@@ -4,11 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import HELD_OUT, JSON, show_result
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(evaluate)
+from unihssl.cli.options import DEVICE, HELD_OUT, JSON, show_result
 
 
 def evaluate(
@@ -16,13 +12,12 @@ def evaluate(
     labeled: str | None = typer.Option(None, help="Test images of the labeled domain, in class folders or a CSV."),
     unlabeled: str | None = typer.Option(None, help="Test images of the unlabeled domain, likewise."),
     held_out: bool = HELD_OUT,
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
-    """Measure a trained model.
+    """Measure a trained model on its run's held-out images, or on all images of the sources given.
 
-    Without options: on the run's own held-out images. With them: on all images of the sources given; make sure
-    that none of them trained the model (the run's split.json lists those that did).
+    Make sure that none of the given images trained the model: the run's split.json lists those that did.
     """
     from unihssl.api import evaluate as measure
 

@@ -1,10 +1,9 @@
-"""What a grid of runs is doing: said once at its start, and on a terminal on a line at the bottom while it trains."""
+"""What a grid of runs is doing: a line for each run that ends, and on a terminal a status line at the bottom."""
 
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import typer
@@ -21,16 +20,16 @@ def name_of(run: "Run") -> str:
 
 
 class GridProgress:
-    """While entered, tells which of the waiting runs have begun, how far they are, and how long the rest may take."""
+    """While entered, the status line names the runs under way, their steps, and the time that is left."""
 
     def __init__(self, waiting: Sequence["Run"], out: Path) -> None:
         from rich.console import Console
 
         self.waiting, self.out = waiting, out
-        self.ended: set[Path] = set()
+        self.ended: set[Path] = set()  # folders of the runs that are trained or have failed
         console = Console(stderr=True)
         self._status = console.status("starting") if console.is_terminal and waiting else None
-        self._ended = threading.Event()
+        self._left = threading.Event()
         self._start = time.time()
 
     def __enter__(self) -> "GridProgress":
@@ -39,22 +38,20 @@ class GridProgress:
             threading.Thread(target=self._watch, daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ended.set()
+    def __exit__(self, *_: object) -> None:
+        self._left.set()
         if self._status:
             self._status.stop()
 
-    def say(self, line: str) -> None:
-        """A line above the one at the bottom."""
+    def print(self, line: str) -> None:
+        """Print a line above the status line."""
         if self._status:
             self._status.console.print(line, markup=False, highlight=False, soft_wrap=True)
         else:
             typer.echo(line, err=True)
 
-    def over(self, run: "Run") -> None:
-        """It is trained, or has failed."""
+    def end(self, run: "Run") -> None:
+        """The run is trained, or has failed."""
         self.ended.add(run.folder(self.out))
 
     def line(self) -> str:
@@ -63,21 +60,20 @@ class GridProgress:
         return f"{done} of {len(self.waiting)} done{wait}; {'; '.join(self._begun()) or 'starting'}"
 
     def _begun(self) -> list[str]:
-        from unihssl.training.log import read_metrics
-        from unihssl.training.run_directory import CONFIG, RESULT
+        from unihssl.run_folder import RunFolder
 
         begun = []
         for run in self.waiting:
-            folder = run.folder(self.out)
-            config = folder / CONFIG  # written when a run begins or goes on
-            new = config.exists() and config.stat().st_mtime >= self._start - 1
-            if new and folder not in self.ended and not (folder / RESULT).exists():
-                rows = read_metrics(folder)
+            folder = RunFolder(run.folder(self.out))
+            # The configuration is written when a run begins or is resumed.
+            new = folder.is_run and folder.config.stat().st_mtime >= self._start - 1
+            if new and folder.path not in self.ended and not folder.is_finished:
+                rows = folder.read_metrics()
                 begun.append(name_of(run) + (f" ({rows[-1]['stage']}, step {rows[-1]['step']})" if rows else ""))
         return begun
 
     def _watch(self) -> None:
-        while self._status and not self._ended.wait(EVERY_SECONDS):
+        while self._status and not self._left.wait(EVERY_SECONDS):
             self._status.update(self.line())
 
 

@@ -10,34 +10,26 @@ if TYPE_CHECKING:
     from rich.table import Column
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(methods)
-
-
 def methods(
     name: str = typer.Argument("", help="A method, to list every knob it understands."),
     json: bool = JSON,
 ) -> None:
-    """List the training methods, or the knobs of one, with the values a resnet50 is trained with.
+    """List the training methods, or the knobs of one, with the values that a resnet50 is trained with.
 
-    Below the knobs: what the method's other presets set them to.
-
-    Set a knob with `--set name=value` or in a YAML file for `--config`.
+    What the method's other presets change follows below. Set a knob with `--set name=value` or in a YAML file for
+    `--config`.
     """
     import json as json_format
-    from dataclasses import asdict
 
     from rich.console import Console
     from rich.table import Table
 
     from unihssl import methods as registry
-    from unihssl.api import resolve
     from unihssl.config import Settings, describe_knobs
-    from unihssl.methods.presets import PRESETS
+    from unihssl.methods.recipe import all_knobs, resolve
 
     def values(method: str, preset: str = "") -> dict[str, str]:
-        parts = resolve({"method": method, "preset": preset})
-        return {k: str(v) for part in parts for k, v in asdict(part).items()}
+        return {k: str(v) for k, v in all_knobs(*resolve({"method": method, "preset": preset})).items()}
 
     if name:
         found = registry.get(name)
@@ -62,13 +54,13 @@ def methods(
     console = Console()
     console.print(table)
     default = values(name) if name else {}
-    for preset in (p for p in PRESETS if name in PRESETS[p] and p != default["preset"]):
+    for preset in (p for p in registry.get(name).presets if p != default["preset"]) if name else ():
         changed = (f"{k}={v}" for k, v in values(name, preset).items() if k != "preset" and v != default[k])
         console.print(f"preset={preset}: {', '.join(changed)}", highlight=False)
 
 
 def _column(name: str) -> "Column":
-    """A column that breaks long words rather than cutting them: a knob's name must be readable whole."""
+    """A column that wraps long words, so that the names of knobs are readable whole."""
     from rich.table import Column
 
     return Column(name, overflow="fold")

@@ -1,45 +1,45 @@
-"""What several commands share: the --json flag, where runs go, --set parsing, and how a result is shown."""
+"""What several commands share: options, how settings are spelled on the command line, how a result is shown."""
 
 import json
-from pathlib import Path
+import shlex
 from typing import Any
 
 import typer
 
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 
 JSON = typer.Option(False, "--json", help="Print JSON on stdout and nothing else.")
-
 HELD_OUT = typer.Option(
-    False, "--held-out", help="The sources given are the run's own: take only what it held out of them."
+    False, "--held-out", help="The sources given are the run's own: use only what it held out of them."
 )
-
-# Commands that run a grid take these three; experiments.launchers.make_launcher takes their values.
-LAUNCHER = typer.Option("local", help="Where runs go: local (processes here) or ray (a cluster; see docs/scaling.md).")
-WORKERS = typer.Option(2, min=1, help="Runs at a time, each in its own process; they share the GPUs.")
-GPUS_PER_RUN = typer.Option(
-    None, metavar="SHARE", help="With ray: GPUs of each run, 0.25 for four runs on a card. [default: room for all]"
-)
-
-# Those on a data set of the catalog take these too; cli.grid makes a protocol of their values.
-DATASET = typer.Argument(help="Data set: digits, office-31, office-home, visda-2017, isic-2019, pacs, ...")
-ROOT = typer.Option(Path("data"), help="Folder or archive of the data set; see: unihssl data check.")
-PAIRS = typer.Option(
-    "", help="labeled/unlabeled pairs with commas, or paper, or all. [default: the paper's where it has any, else all]"
-)
-SEEDS = typer.Option(3, min=1, help="Seeds 0, 1, ... to run each with.")
-PRESET = typer.Option(
-    "", help="How long to train: paper (10 + 100 epochs), fast, or recipe. [default: paper; digits: recipe]"
-)
-BACKBONE = typer.Option("", help="timm model name or small_cnn. [default: the paper's for the data set]")
-WEIGHTS = typer.Option("", help="pretrained, none, or a weights file.", show_default="pretrained")
-GROUP_BY = typer.Option("", help="Keep groups on one side of the split: lesion_id of isic-2019.")
+DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
-OUT = typer.Option(None, help="Folder of the runs; finished ones are not run again. [default: runs/DATASET]")
+
+FLAGS = {"resume", "held_out"}
+OPTIONS = {"labeled", "unlabeled", "out", "method", "backbone", "weights", "seed", "placement", "precision", "config"}
+OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}
+OPTIONS |= {"launcher", "workers", "gpus_per_run"}
+
+
+def as_options(setting: Setting) -> str:
+    """A setting in an error message as it is spelled on the command line.
+
+    >>> as_options(Setting("seed", 3)), as_options(Setting("lr", 0.1)), as_options(Setting("resume", True))
+    ('--seed 3', '--set lr=0.1', '--resume')
+    """
+    if setting.name == "resume_call":
+        return shlex.join(["unihssl", "train", "--resume", "--out", str(setting.value)])
+    option = f"--{setting.name.replace('_', '-')}"
+    value = shlex.quote(f"{setting.value:g}" if isinstance(setting.value, float) else str(setting.value))
+    if setting.name in FLAGS or (setting.name in OPTIONS and setting.value is None):
+        return option
+    if setting.name in OPTIONS:
+        return f"{option} {value}"
+    return f"--set {setting.name}" if setting.value is None else f"--set {setting.name}={value}"
 
 
 def split_setting(text: str) -> tuple[str, str]:
-    """NAME=VALUE of --set."""
+    """Name and value of `--set NAME=VALUE`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise UserError(f"--set takes NAME=VALUE, got '{text}'")
@@ -47,37 +47,31 @@ def split_setting(text: str) -> tuple[str, str]:
 
 
 def show_result(result: dict[str, Any], as_json: bool) -> None:
-    """Accuracy pooled and by domain, by every prediction rule."""
+    """Print accuracies, pooled and by domain, of every prediction rule."""
     if as_json:
         typer.echo(json.dumps(result))
         return
     from rich.console import Console
     from rich.table import Table
 
-    measured = [result[name] for name in ("pooled", "labeled", "unlabeled") if name in result]
+    measured = {name: result[name] for name in ("pooled", "labeled", "unlabeled") if name in result}
     if not measured:
         typer.echo(f"No labeled test images were held out, so nothing was measured. Run: {result.get('run')}")
         return
-    rules = list(measured[0]["accuracy_by_rule"])
-    others = [f"by {rule}" for rule in rules if rule != result["rule"]]
-    columns = ["test images", "n", "accuracy", *others, "class mean", "macro F1"]
-    title = f"Test accuracy (prediction rule: {result['rule']})" if others else "Test accuracy"
+    rules = sorted(next(iter(measured.values()))["accuracy_by_rule"], key=lambda rule: rule != result["rule"])
+    columns = ["test images", "n", "accuracy", *(f"by {rule}" for rule in rules[1:]), "class mean", "macro F1"]
+    title = f"Test accuracy (prediction rule: {result['rule']})" if len(rules) > 1 else "Test accuracy"
     table = Table(*columns, title=title, title_justify="left")
-    for name in ("pooled", "labeled", "unlabeled"):
+    for name, part in measured.items():
+        numbers = [*(part["accuracy_by_rule"][rule] for rule in rules), part["class_mean_accuracy"], part["macro_f1"]]
         label = "both, pooled" if name == "pooled" else f"{name} domain"
-        if name not in result:
-            continue
-        part = result[name]
-        ordered = sorted(rules, key=lambda rule: rule != result["rule"])
-        by_rule = [f"{100 * part['accuracy_by_rule'][rule]:.1f}%" for rule in ordered]
-        rest = [f"{100 * part[key]:.1f}%" for key in ("class_mean_accuracy", "macro_f1")]
-        table.add_row(label, str(part["n"]), *by_rule, *rest)
+        table.add_row(label, str(part["n"]), *(f"{100 * number:.1f}%" for number in numbers))
     Console().print(table)
-    missing = [name for name in ("labeled", "unlabeled") if name not in result]
-    if missing:
-        way = f"; give some with: unihssl evaluate {result['run']} --{missing[0]} FOLDER" if "run" in result else ""
-        typer.echo(f"The {missing[0]} domain was not measured: no test images of known class{way}")
+    for name in ("labeled", "unlabeled"):
+        if name not in result:
+            hint = f"; give some with: unihssl evaluate {result['run']} --{name} FOLDER" if "run" in result else ""
+            typer.echo(f"The {name} domain was not measured: no test images of known class{hint}")
     if "domain_accuracy" in result:
-        typer.echo(f"Domain of a test image told right: {100 * result['domain_accuracy']:.1f}%")
+        typer.echo(f"Domain of a test image predicted correctly: {100 * result['domain_accuracy']:.1f}%")
     if "run" in result:
         typer.echo(f"Run directory: {result['run']}")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import HELD_OUT, JSON
+from unihssl.cli.options import DEVICE, HELD_OUT, JSON
 
 RUNS = "Run directories, or a grid's folder: every finished run below it."
 PAIR = typer.Option("", help="Only runs of this pair, such as A/W.")
@@ -15,7 +15,6 @@ RUN = typer.Argument(help="Run directory of a finished run.")
 OUT = typer.Option(Path("plots"), help="Folder to write to; a figure of the same kind is replaced.")
 LABELED = typer.Option(None, help="Images of the labeled domain, in class folders, a CSV or an .npz.")
 UNLABELED = typer.Option(None, help="Images of the unlabeled domain, likewise.")
-DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 
 
 def register(app: typer.Typer) -> None:
@@ -35,17 +34,17 @@ def learning(
 ) -> None:
     """Losses, mask rate and pseudo-label accuracy against the training step.
 
-    Runs that differ in their seed alone become a mean and a band of ± one standard deviation. Run directories,
-    finished or not, become one figure; several runs below a grid's folder one each, learning-PAIR-ROW-SEED.
+    Run directories, finished or not, become one figure. Runs that differ in their seed alone become a mean and a band
+    of ± one standard deviation. Of a grid's folder every run becomes a figure, learning-PAIR-ROW-SEED.
     """
-    from unihssl.experiments.plots import Wanted, chosen_runs, is_run, learning_curves
+    from unihssl.experiments import plots
 
-    chosen = chosen_runs(runs, Wanted(pair, method, seed))
-    if all(map(is_run, runs)):
-        _say(learning_curves(chosen, out / "learning"), json)
+    chosen = plots.chosen_runs(runs, plots.Wanted(pair, method, seed))
+    if all(map(plots.is_run, runs)):
+        _print(plots.learning_curves(chosen, out / "learning"), json)
     else:
         stems = _stems(chosen, "learning")
-        _say([file for run, stem in stems.items() for file in learning_curves([run], out / stem)], json)
+        _print([file for run, stem in stems.items() for file in plots.learning_curves([run], out / stem)], json)
 
 
 def confusion(
@@ -64,22 +63,15 @@ def confusion(
 
     Several runs become a figure each, confusion-PAIR-ROW-SEED.
     """
-    from unihssl.experiments.plots import (
-        Wanted,
-        chosen_runs,
-        confusion_matrices,
-        described,
-        require_matplotlib,
-        run_guesses,
-    )
+    from unihssl.experiments import plots
 
-    require_matplotlib()
+    plots.require_matplotlib()
     files: list[Path] = []
-    for run, stem in _stems(chosen_runs(runs, Wanted(pair, method, seed)), "confusion").items():
-        guesses = run_guesses(run, labeled, unlabeled, held_out=held_out, device=device)
-        title = ", ".join(filter(None, [guesses.method, described([run])]))
-        files += confusion_matrices(guesses.parts, guesses.class_names, out / stem, title=title)
-    _say(files, json)
+    for run, stem in _stems(plots.chosen_runs(runs, plots.Wanted(pair, method, seed)), "confusion").items():
+        guesses = plots.run_guesses(run, labeled, unlabeled, held_out=held_out, device=device)
+        title = ", ".join(filter(None, [guesses.method, plots.described([run])]))
+        files += plots.confusion_matrices(guesses.parts, guesses.class_names, out / stem, title=title)
+    _print(files, json)
 
 
 def features(
@@ -92,14 +84,14 @@ def features(
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
-    """t-SNE maps of both domains' features, of the encoder as training found it and as it left it."""
+    """t-SNE maps of both domains' features, before and after training."""
     from unihssl.experiments.plots import feature_map, require_matplotlib, run_features
 
     require_matplotlib()
     f = run_features(run, labeled, unlabeled, held_out=held_out, device=device)
     titles = ("before training", f"after training ({f.method})")
     arrays = (f.before, f.after, f.domain, f.label)
-    _say(feature_map(*arrays, out / "features", class_names=f.class_names, titles=titles, seed=seed), json)
+    _print(feature_map(*arrays, out / "features", class_names=f.class_names, titles=titles, seed=seed), json)
 
 
 def sensitivity(
@@ -107,26 +99,26 @@ def sensitivity(
     out: Path = OUT,
     json: bool = JSON,
 ) -> None:
-    """Accuracy against each knob that a sensitivity study varied, again from its runs: sensitivity-KNOB."""
+    """Accuracy against each knob of a sensitivity study, from its runs: sensitivity-KNOB."""
     from unihssl.errors import UserError
-    from unihssl.experiments.figures import draw_figures
+    from unihssl.experiments.report import draw_figures
     from unihssl.experiments.results import SENSITIVITY, read_all
 
     records = [r for r in read_all(runs) if r.experiment == SENSITIVITY]
     named = ", ".join(map(str, runs))
     if not records:
-        raise UserError(f"{named}: no run of a sensitivity study (its run.json says so) is in it")
+        raise UserError(f"{named}: no run of a sensitivity study is in it")
     datasets = sorted({r.dataset for r in records})
     if len(datasets) > 1:
         raise UserError(f"{named}: runs on {' and '.join(datasets)}; draw one data set at a time")
     files = draw_figures(records, out)
     if not files:
-        raise UserError(f"{named}: no value of a knob has a seed with all pairs, so there is nothing to draw")
-    _say(files, json)
+        raise UserError(f"{named}: nothing to draw: no value of a knob has a seed with all pairs")
+    _print(files, json)
 
 
 def _stems(runs: Sequence[Path], kind: str) -> dict[Path, str]:
-    """The names of figures of one run each."""
+    """Run -> the name of its figure."""
     from unihssl.experiments.plots import figure_names
 
     if len(runs) == 1:
@@ -134,7 +126,7 @@ def _stems(runs: Sequence[Path], kind: str) -> dict[Path, str]:
     return {run: f"{kind}-{name}" for run, name in figure_names(runs).items()}
 
 
-def _say(files: Sequence[Path], as_json: bool) -> None:
+def _print(files: Sequence[Path], as_json: bool) -> None:
     import json
 
     typer.echo(json.dumps({"files": [str(f) for f in files]}) if as_json else "\n".join(str(f) for f in files))

@@ -5,18 +5,14 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import JSON
-
-
-def register(app: typer.Typer) -> None:
-    app.command()(predict)
+from unihssl.cli.options import DEVICE, JSON
 
 
 def predict(
     run: Path = typer.Argument(help="Run directory, or a folder written by save()."),
     images: list[str] = typer.Argument(help="Image files or folders (or one .npy, .npz or CSV)."),
     out: Path | None = typer.Option(None, help="CSV file to write; it is replaced.", show_default="a new preds.csv"),
-    device: str = typer.Option("auto", help="auto, cpu or cuda."),
+    device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
     """Classify images of either domain into a CSV file.
@@ -43,13 +39,8 @@ def predict(
     write_predictions(target, model, predictions)
     counts = Counter(model.classes_[model.probabilities(predictions).argmax(1)].tolist())
     if json:
-        summary = {
-            "out": str(target),
-            "images": len(predictions.names),
-            "classes": counts,
-            "notes": predictions.notes,
-        }
-        typer.echo(json_format.dumps(summary))
+        summary = {"out": str(target), "images": len(predictions.names), "classes": counts}
+        typer.echo(json_format.dumps(summary | {"notes": predictions.notes}))
         return
     for note in predictions.notes:
         typer.echo(f"note: {note}", err=True)

@@ -7,10 +7,6 @@ import typer
 JSON = typer.Option(False, "--json", help="Print a JSON list, a row for each pair and method, and nothing else.")
 
 
-def register(app: typer.Typer) -> None:
-    app.command()(table)
-
-
 def table(
     runs: list[Path] = typer.Argument(help="Folders of finished runs, or of folders of them."),
     format: str = typer.Option("", help="markdown, csv (every number, one a line) or latex. [default: by --out]"),
@@ -19,10 +15,10 @@ def table(
     ),
     json: bool = JSON,
 ) -> None:
-    """Make every table again from run folders: config.yaml, result.json and metrics.jsonl. Nothing is trained.
+    """Make every table again from run folders. Nothing is trained.
 
-    A run of a benchmark, an ablation or a sensitivity study says in run.json what it is for; one without is taken
-    for a benchmark's, and grouped by the names of its sources.
+    Runs of a benchmark, an ablation or a sensitivity study have noted what they are for. Other runs count as a
+    benchmark's and are grouped by the names of their sources.
     """
     import json as json_format
 

@@ -1,30 +1,39 @@
-"""What a training step sees: a batch from each domain, a pure function of the seed and the step number.
+"""What a training step sees: a batch from each domain, a pure function of (seed, stage, step).
 
-Nothing here has a position to save: a resumed run asks for the same step and gets the same batch. What changes from
-step to step (rows, images from elsewhere, the step number) is written to fixed places on the device, so that a step
-captured as a CUDA graph can be replayed on the next batch.
+So there is no position to save: a resumed run asks for the same step and gets the same batch. What changes from step to
+step (rows, prefetched images, the step number) is written to fixed places on the device, so that a step captured as a
+CUDA graph can be replayed on the next batch.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from unihssl.data.batch_random import BatchRandom, seed_for, seed_network
+from unihssl.data.batch_random import BatchRandom, RandomStreams, seed_for, seed_network
 from unihssl.data.prefetch import Prefetcher
 from unihssl.data.store import Store
 from unihssl.data.views import Views
 
 
 class Samples:
-    """A batch of one domain: rows (in the domain's training part), labels if they may be seen, and views."""
+    """A batch of one domain: rows (in the domain's training part), labels if they may be seen, and views.
+
+    Every view has a random stream of its own, is drawn once, and stays the same however often it is asked for.
+    """
 
     def __init__(
-        self, images: Tensor, rows: Tensor, views: Views, random: BatchRandom, labels: Tensor | None = None
+        self,
+        images: Tensor,
+        rows: Tensor,
+        views: Views,
+        random: Callable[[str], BatchRandom],
+        labels: Tensor | None = None,
     ) -> None:
+        """`random` gives the stream of a view by its name."""
         self.images, self.rows, self.views, self.random, self._labels = images, rows, views, random, labels
 
     def __len__(self) -> int:
@@ -36,19 +45,25 @@ class Samples:
             raise AttributeError("these samples are unlabeled: no label of theirs may be used in training")
         return self._labels
 
+    @property
+    def has_strong(self) -> bool:
+        """Whether the strong view differs from the weak one: images have one, feature vectors do not."""
+        return self.images.dim() > 2
+
     @cached_property
     def weak(self) -> Tensor:
-        """The training view; the same one however often it is asked for."""
-        return self.views.weak(self.images, self.random)
+        """The training view, normalised: (B, 3, h, w), or vectors as they are."""
+        return self.views.weak(self.images, self.random("weak"))
 
     @cached_property
     def crop(self) -> Tensor:
         """The plain random crop, for stages that want it whatever the method's own view is."""
-        return self.views.weak(self.images, self.random, "crop")
+        return self.views.weak(self.images, self.random("crop"), "crop")
 
     @cached_property
     def strong(self) -> Tensor:
-        return self.views.strong(self.images, self.random)
+        """The strongly augmented view."""
+        return self.views.strong(self.images, self.random("strong"))
 
     @cached_property
     def test(self) -> Tensor:
@@ -70,14 +85,15 @@ class TrainingDomain:
         device: torch.device | None = None,
     ) -> None:
         """`shard` is this process's number and how many share each batch; `device` is where steps run."""
-        home = store.samples.device
+        place = store.samples.device
+        self.name = "unlabeled" if labels is None else "labeled"
         self.store, self.views, self.seed, self.shard = store, views, seed, shard
-        self.device = device or home
-        self.rows = torch.from_numpy(rows).to(home)
-        self.labels = None if labels is None else labels.to(home)[self.rows].to(self.device)
+        self.device = device or place
+        self.rows = torch.from_numpy(rows).to(place)
+        self.labels = None if labels is None else labels.to(place)[self.rows].to(self.device)
         self.batch = min(batch, len(rows))
         self.now = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
-        self._prefetcher = None if self.device == home else Prefetcher(store.samples, len(self.now), self.device)
+        self._prefetcher = None if self.device == place else Prefetcher(store.samples, len(self.now), self.device)
         self._step, self._fed = (0, 0), (-1, -1)
         self._orders: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 
@@ -96,24 +112,24 @@ class TrainingDomain:
         if self._prefetcher:
             self._prefetcher.settle()
 
-    def samples(self, random: BatchRandom) -> Samples:
+    def samples(self, random: RandomStreams) -> Samples:
         """The batch of the step that was loaded."""
         if self._prefetcher and self._fed != self._step:
             self._fetch()
         images = self._prefetcher.images if self._prefetcher else self.store.take(self.rows[self.now])
-        return self._samples(images, self.now, random)
+        return self._samples(images, self.now, lambda view: random[f"{self.name}/{view}"])
 
-    def sweep(self, random: BatchRandom, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
+    def sweep(self, random: RandomStreams, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
         """Every training sample once, in order or shuffled, on every process alike; batches as even as can be."""
-        random = random.for_all()
+        stream = random[f"{self.name}/sweep"].for_all()
         order = torch.arange(len(self), device=self.device)
         if shuffled:
-            order = torch.randperm(len(self), device=self.device, generator=random.generator)
+            order = torch.randperm(len(self), device=self.device, generator=stream.generator)
         for rows in torch.tensor_split(order, math.ceil(len(order) / batch)):
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
-            yield self._samples(images, rows, random)
+            yield self._samples(images, rows, lambda view: stream)
 
-    def _samples(self, images: Tensor, rows: Tensor, random: BatchRandom) -> Samples:
+    def _samples(self, images: Tensor, rows: Tensor, random: Callable[[str], BatchRandom]) -> Samples:
         labels = None if self.labels is None else self.labels[rows]
         return Samples(images, rows, self.views, random, labels)
 
@@ -165,23 +181,23 @@ class PairedBatch:
 
 
 class PairedData:
-    """Both domains' training samples and the one source that views and mixup draw from."""
+    """Both domains' training samples, and the random streams of their views."""
 
     def __init__(self, labeled: TrainingDomain, unlabeled: TrainingDomain, seed: int) -> None:
         self.labeled, self.unlabeled, self.seed = labeled, unlabeled, seed
         self.device, self.rank = labeled.device, labeled.shard[0]
-        self.random = BatchRandom(self.device, labeled.shard)
+        self.random = RandomStreams(self.device, labeled.shard)
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.progress = torch.zeros((), dtype=torch.float64, device=self.device)
 
     def reseed(self, stage: int, step: int) -> None:
-        """Start the draws of one step; called before anything random happens in it. Dropout differs by process."""
-        self.random.generator.manual_seed(seed_for("views", self.seed, stage, step, 0))
+        """Seed one step; called before anything random happens in it. Dropout differs between processes."""
+        self.random.reseed(seed_for("views", self.seed, stage, step, 0))
         seed_network(seed_for("network", self.seed, stage, step, self.rank), self.device)
 
     def reseed_before(self, stage: int) -> None:
-        """Start the draws made before a stage's first step, which all processes must make alike."""
-        self.random.generator.manual_seed(seed_for("views", self.seed, stage))
+        """Seed what comes before a stage's first step, alike on all processes."""
+        self.random.reseed(seed_for("views", self.seed, stage))
         seed_network(seed_for("network", self.seed, stage), self.device)
 
     def load(self, stage: int, step: int, progress: float) -> None:

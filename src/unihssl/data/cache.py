@@ -1,62 +1,57 @@
 """Decoded images on disk, so that a data set is decoded once, whatever its files are called and wherever they lie.
 
     stores/<key>/samples.npy    the readable images, (N, H, W, 3) uint8: a plain .npy
-    stores/<key>/store.json     how many files there were, and what was wrong with those left out
-    index/<signature>           the key of the files that had these paths, sizes and times
-    building/<signature>/       a store under way, or what a stopped process left of one to go on with
+    stores/<key>/store.json     how many files there were, and why some were left out
+    index/<signature>           the key for files of these paths, sizes and times
+    building/<signature>.*      a store being built
     locks/<signature>           held while building
 
-A warm start only asks for the files' sizes and times. Files that were moved or touched are read and hashed, not
-decoded. A file whose content changed while its path, size and modification time stayed the same goes unnoticed. A
-build that was stopped goes on where it was, if it is asked for again within a week.
+The key is a hash of the files' contents, the signature one of their paths, sizes and modification times. A warm start
+computes the signature only. Files that were moved or touched are read and hashed, but not decoded again. A file whose
+content changed while path, size and modification time stayed the same goes unnoticed.
 """
 
+import hashlib
 import json
-import math
 import os
 import re
 import shutil
-import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 
-from unihssl.data.decode import NOT_READ, Decoded, Progress, content_key, decode_files, hash_files
-from unihssl.data.journal import Journal
-from unihssl.data.sample_file import SampleFile, begun, open_samples
-from unihssl.data.signature import files_signature, rows_signature
-from unihssl.files import Lock
+from unihssl.data.decode import FORMAT, NOT_READ, Decoded, Progress, content_key, decode_files, hash_files, spread
+from unihssl.data.sample_file import SampleFile, open_samples
+from unihssl.files import FullPaths, lock_if_possible
 
-SAMPLES, ABOUT, JOURNAL = "samples.npy", "store.json", "journal"
-KEPT_SECONDS = 7 * 24 * 3600  # how long a stopped build waits to be gone on with
-PATIENCE_SECONDS = 1.0  # to wait for another process without a word
+SAMPLES, DESCRIPTION = "samples.npy", "store.json"
 KEY = re.compile("[0-9a-f]{64}")
-DAMAGED = (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError)  # a file is gone, cut or garbled
+DAMAGED = (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError)  # a file is missing, cut or garbled
 Size = tuple[int, int]
 
 
-def cache_folder(wish: str) -> Path | None:
-    """Where to keep decoded images, from the `cache` setting; None for nowhere."""
-    place = wish or os.environ.get("UNIHSSL_CACHE", "")
-    if place == "none":
+def cache_folder(setting: str) -> Path | None:
+    """The folder for decoded images, from the `cache` setting; None for no cache."""
+    folder = setting or os.environ.get("UNIHSSL_CACHE", "")
+    if folder == "none":
         return None
     try:
-        if place:
-            return Path(place).expanduser()
-        home = os.environ.get("XDG_CACHE_HOME", "")
-        return (Path(home) if home else Path.home() / ".cache") / "unihssl"
-    except RuntimeError:  # a user without a home
+        if folder:
+            return Path(folder).expanduser()
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        return (Path(base) if base else Path.home() / ".cache") / "unihssl"
+    except RuntimeError:  # a user without a home folder
         return None
 
 
 class Cache:
-    """A folder of decoded stores. Any number of processes may use it at once; deleting it loses only time."""
+    """A folder of decoded images. Any number of processes may use it at once; deleting it loses only time."""
 
     def __init__(self, folder: Path) -> None:
         self.stores, self.index, self.building, self.locks = self.folders = tuple(
@@ -66,37 +61,24 @@ class Cache:
     def decoded(
         self, paths: Sequence[Path], size: Size, progress: Progress | None = None, waiting: Progress | None = None
     ) -> Decoded:
-        """The files' images, decoded now unless they are here. OSError: they are not, and cannot be kept here.
+        """The files' images at (height, width), decoded now unless they are cached.
 
-        `waiting` is told if another process is at it, and takes more than a moment.
+        `waiting` is called if another process is decoding them and takes more than a moment. Raises OSError if they
+        are not cached and cannot be.
         """
         signature = files_signature(paths, size)
         found = self._by_signature(signature, len(paths), size)
         if found:
             return found
-        with self._lock(signature, partial(waiting, 0, len(paths)) if waiting else None) as lock:
-            found = self._by_signature(signature, len(paths), size) or self._by_content(
-                signature, paths, size, progress
-            )
+        with lock_if_possible(self.locks / signature, waiting and partial(waiting, 0, len(paths))) as held:
+            found = self._by_signature(signature, len(paths), size)  # another process may have built it meanwhile
+            found = found or self._by_content(signature, paths, size, progress)
             if found:
                 return found
             for folder in self.folders:
                 folder.mkdir(parents=True, exist_ok=True)
-            self._sweep(signature if lock.held else "")
-            return self._build(self._place(signature, lock.held), signature, paths, size, progress)
-
-    @contextmanager
-    def _lock(self, signature: str, tell: Callable[[], None] | None) -> Iterator[Lock]:
-        """Another process may be at it: wait, to take what it made."""
-        timer = threading.Timer(PATIENCE_SECONDS, tell or (lambda: None))
-        timer.daemon = True
-        timer.start()
-        try:
-            with Lock(self.locks / signature) as lock:
-                timer.cancel()
-                yield lock
-        finally:
-            timer.cancel()
+            self._sweep(signature if held else "")
+            return self._build(signature, paths, size, progress)
 
     def _by_signature(self, signature: str, files: int, size: Size) -> Decoded | None:
         try:
@@ -108,23 +90,23 @@ class Cache:
     def _by_content(
         self, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None
     ) -> Decoded | None:
-        """Read and hash the files, but only if there is a store that could be theirs."""
+        """Find the store by hashing the files, unless no store has their number and size."""
         if not any(self._open(entry.name, len(paths), size) for entry in _entries(self.stores)):
             return None
         digests = hash_files(paths, progress)
         found = self._open(content_key(digests, size), len(paths), size)
         if found:
-            with suppress(OSError):  # a cache that may only be read still serves
+            with suppress(OSError):  # a read-only cache still serves
                 self._remember(signature, found.key, digests, paths, size)
         return found
 
     def _open(self, key: str, files: int, size: Size) -> Decoded | None:
-        """The store of this key if it is of so many files at this size. A damaged one is removed."""
+        """Open the store of this key if it holds this many files at this size. A damaged store is removed."""
         folder = self.stores / key
         if not KEY.fullmatch(key) or not folder.is_dir():
             return None
         try:
-            about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            about = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
             if (about["files"], about["size"]) != (files, list(size)):
                 return None
             unreadable = {int(row): str(why) for row, why in about["unreadable"].items()}
@@ -136,22 +118,22 @@ class Cache:
             return None
         return Decoded(pixels, unreadable, key, found=True)
 
-    def _build(
-        self, folder: Path, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None
-    ) -> Decoded:
-        """Decode into a folder that takes its name once it is whole and on the disk. If stopped, it may go on later."""
-        folder.mkdir(exist_ok=True)
-        goes_on = False
+    def _build(self, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None) -> Decoded:
+        """Decode into a temporary folder, which takes its real name once it is complete and on the disk."""
+        folder = self._temporary(signature)
+        folder.mkdir()
         try:
-            digests, unreadable = self._decode(folder, paths, size, progress)
+            with SampleFile(folder / SAMPLES, (len(paths), *size, 3)) as samples:
+                digests, unreadable = decode_files(paths, size, samples.put, progress)
+                samples.finish(without=unreadable)
             key = content_key(digests, size)
             if len(unreadable) == len(paths):
                 return Decoded(np.empty((0, *size, 3), dtype=np.uint8), unreadable, key)
             about = {"files": len(paths), "size": size, "unreadable": unreadable}
-            _write(folder / ABOUT, json.dumps(about, indent=2, ensure_ascii=False))
+            _write(folder / DESCRIPTION, json.dumps(about, indent=2, ensure_ascii=False))
             try:
                 folder.rename(self.stores / key)
-                _onto_disk(self.stores)
+                _sync_folder(self.stores)
             except OSError:
                 if not self._open(key, len(paths), size):  # else another process was first, and its store serves
                     raise
@@ -160,65 +142,51 @@ class Cache:
                 raise FileNotFoundError(f"{self.stores / key} vanished")
             self._remember(signature, key, digests, paths, size)
             return replace(built, found=False)
-        except KeyboardInterrupt:
-            goes_on = folder.name == signature and (folder / JOURNAL).exists()
-            raise
         finally:
-            if not goes_on:
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _decode(
-        self, folder: Path, paths: Sequence[Path], size: Size, progress: Progress | None
-    ) -> tuple[list[bytes], dict[int, str]]:
-        """The samples' file, but for what a stopped build has put there; digests, and by row what was unreadable."""
-
-        shape = len(paths), *size, 3
-        if not begun(folder / SAMPLES, shape):  # first of all: it must never speak of a file that came after it
-            (folder / JOURNAL).unlink(missing_ok=True)
-            _onto_disk(folder)
-        with SampleFile(folder / SAMPLES, shape, go_on=True) as samples:
-            journal = Journal(folder / JOURNAL, partial(rows_signature, paths, size), samples.sync)
-            found = decode_files(paths, size, samples.put, progress, journal.read(), journal.note)
-            journal.path.unlink(missing_ok=True)  # rows move from here on
-            _onto_disk(folder)
-            samples.finish(without=found[1])
-        return found
+            shutil.rmtree(folder, ignore_errors=True)
 
     def _remember(self, signature: str, key: str, digests: list[bytes], paths: Sequence[Path], size: Size) -> None:
-        """Note the signature, unless a file changed meanwhile, or could not be read: that may mend unseen."""
+        """Add the signature to the index, unless a file changed meanwhile or could not be read, which may pass."""
         if NOT_READ in digests or files_signature(paths, size) != signature:
             return
-        entry = self._own(signature)
+        entry = self._temporary(signature)
         _write(entry, key)
         entry.replace(self.index / signature)
 
-    def _own(self, signature: str) -> Path:
-        """A name for something under way that no other process has."""
+    def _temporary(self, signature: str) -> Path:
+        """A path for unfinished work that no other process has."""
         return self.building / f"{signature}.{uuid.uuid4().hex}"
 
-    def _place(self, signature: str, held: bool) -> Path:
-        """Where to build: where a stopped build was, if no other process can be there."""
-        return self.building / signature if held else self._own(signature)
-
-    def _sweep(self, mine: str) -> None:
-        """Remove what killed processes have left and none will go on with: its lock is ours, or nobody's."""
+    def _sweep(self, own: str) -> None:
+        """Remove what killed processes left behind: unfinished work whose lock nobody else holds."""
         for entry in _entries(self.building):
             signature = entry.name.partition(".")[0]
-            if entry.name == mine or _age(entry / JOURNAL) < KEPT_SECONDS:
+            if signature == own:
+                _remove(entry)
                 continue
-            with Lock(self.locks / signature, wait=False) as lock:
-                if signature == mine or lock.held:
-                    shutil.rmtree(entry, ignore_errors=True)
-                    with suppress(OSError):
-                        entry.unlink()
+            with suppress(OSError, NotImplementedError), FileLock(self.locks / signature, timeout=0):
+                _remove(entry)
 
 
-def _age(path: Path) -> float:
-    """Seconds since a file was written to; without end if there is none."""
+def files_signature(paths: Sequence[Path], size: Size) -> str:
+    """Changes when a file is renamed, replaced or written to. Reads only sizes and times, no contents."""
+    full_path = FullPaths()
+
+    def stamps(rows: range) -> bytes:
+        return "".join(_stamp(paths[row], full_path) for row in rows).encode(errors="surrogateescape")
+
+    signature = hashlib.sha256(f"{FORMAT} {size[0]}x{size[1]}\n".encode())
+    for part in spread(stamps, len(paths)):
+        signature.update(part)
+    return signature.hexdigest()
+
+
+def _stamp(path: Path, full_path: FullPaths) -> str:
     try:
-        return time.time() - path.stat().st_mtime
-    except OSError:
-        return math.inf
+        full, about = full_path(path), path.stat()
+    except (OSError, ValueError):
+        return f"{path}\0missing\n"
+    return f"{full}\0{about.st_size} {about.st_mtime_ns}\n"
 
 
 def _entries(folder: Path) -> list[Path]:
@@ -228,6 +196,12 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
+def _remove(entry: Path) -> None:
+    shutil.rmtree(entry, ignore_errors=True)
+    with suppress(OSError):
+        entry.unlink()
+
+
 def _write(path: Path, text: str) -> None:
     with path.open("w", encoding="utf-8") as file:
         file.write(text)
@@ -235,10 +209,10 @@ def _write(path: Path, text: str) -> None:
         os.fsync(file.fileno())
 
 
-def _onto_disk(folder: Path) -> None:
-    """A new name is safe from a power cut only once its folder is written."""
-    number = os.open(folder, os.O_RDONLY)
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder: a new name in it survives a power cut only then."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""MoCo-v2's strong view of a whole batch at once, each sample with its own draws."""
+"""MoCo-v2's strong view of a whole batch at once: colour jitter, grayscale and blur, different for each sample."""
 
 import torch
 import torch.nn.functional as F
@@ -10,23 +10,23 @@ from unihssl.data.pixels import blend, constant, gray, in_parts
 
 @torch.no_grad()
 def moco_view(images: Tensor, random: BatchRandom) -> Tensor:
-    """MoCo-v2's colours, as SimMatch's strong view: jitter (p 0.8), grayscale (p 0.2), blur (p 0.5). No crop, no flip.
+    """SimMatch's strong view: colour jitter (p 0.8), grayscale (p 0.2), blur (p 0.5). No crop, no flip.
 
-    Jitter goes in one order (brightness, contrast, saturation, hue), where torchvision draws an order per image.
+    Jitter has one order (brightness, contrast, saturation, hue); torchvision draws an order for each image.
     """
     return in_parts(_moco_colours, images, random.uniform(len(images), 8, 1, 1, 1))
 
 
-def _moco_colours(images: Tensor, draws: Tensor) -> Tensor:
-    """What each sample's eight draws in 0..1 make of it."""
-    jitters, brightness, contrast, saturation, hue, grays, blurs, sigma = draws.unbind(1)
+def _moco_colours(images: Tensor, drawn: Tensor) -> Tensor:
+    """The view of each sample by its eight random numbers in 0..1, (B, 8, 1, 1, 1)."""
+    jitters, brightness, contrast, saturation, hue, grays, blurs, sigma = drawn.unbind(1)
     strengths = (0.6 + 0.8 * brightness, 0.6 + 0.8 * contrast, 0.6 + 0.8 * saturation, 0.2 * hue - 0.1)
-    out = torch.where(jitters < 0.8, colour_jitter(images, *strengths), images)
+    out = torch.where(jitters < 0.8, color_jitter(images, *strengths), images)
     out = torch.where(grays < 0.2, gray(out), out)
     return torch.where(blurs < 0.5, gaussian_blur(out, 0.1 + 1.9 * sigma), out)
 
 
-def colour_jitter(images: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
+def color_jitter(images: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
     """torchvision's ColorJitter with each sample's own factors, (B, 1, 1, 1); hue in turns of the colour wheel."""
     out = blend(torch.zeros_like(images), images, brightness)
     out = blend((gray(out).mean((1, 2, 3), keepdim=True) + 0.5).floor(), out, contrast)
@@ -35,7 +35,7 @@ def colour_jitter(images: Tensor, brightness: Tensor, contrast: Tensor, saturati
 
 
 def _turn_hue(images: Tensor, turns: Tensor) -> Tensor:
-    """Through HSV and back: a channel lies below the largest by its distance on the wheel times the chroma."""
+    """Through HSV and back: each channel is the largest, less its distance on the colour wheel times the chroma."""
     red, green, blue = images.chunk(3, dim=1)
     largest = images.amax(1, keepdim=True)
     chroma = largest - images.amin(1, keepdim=True)
@@ -57,6 +57,5 @@ def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
     kernel = torch.exp(-0.5 * (offset / sigma.view(-1, 1)) ** 2)
     kernels = (kernel / kernel.sum(1, keepdim=True)).repeat(1, 3).view(-1, 1, 1, 2 * reach + 1)
     planes = F.pad(images, (reach, reach, reach, reach), mode="reflect").flatten(0, 1).unsqueeze(0)
-    with torch.autocast(images.device.type, enabled=False):  # bf16 cannot tell neighbouring grey levels apart
-        planes = F.conv2d(planes, kernels, groups=len(kernels))
-        return F.conv2d(planes, kernels.transpose(2, 3), groups=len(kernels)).reshape(images.shape)
+    planes = F.conv2d(planes, kernels, groups=len(kernels))
+    return F.conv2d(planes, kernels.transpose(2, 3), groups=len(kernels)).reshape(images.shape)

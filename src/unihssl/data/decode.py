@@ -2,11 +2,10 @@
 
 import hashlib
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
@@ -16,29 +15,28 @@ from unihssl.data.images import UNREADABLE, load_square
 from unihssl.data.machine import cpus
 from unihssl.interrupt import held_interrupts
 
-FORMAT = 1  # to be raised whenever the same file would come out as other pixels
-NOT_READ = bytes(32)  # stands for the digest of a file that could not be read at all
+FORMAT = 1  # raise it whenever the same file would give other pixels
+NOT_READ = bytes(32)  # the digest of a file that could not be read at all
 
 Progress = Callable[[int, int], None]
 Put = Callable[[int, np.ndarray], None]
 Part = TypeVar("Part")
-Result = tuple[bytes, str | None]  # a file's digest, and why it is no image, if so
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The readable images (N, H, W, 3) in order, what was wrong with the others by row, and the content key."""
+    """The readable images (N, H, W, 3) in order, why the others are unreadable (by row), and the content key."""
 
     pixels: np.ndarray
     unreadable: dict[int, str]
     key: str
-    found: bool = False  # in the cache, rather than decoded now
+    found: bool = False  # taken from the cache, not decoded now
 
 
 def spread(work: Callable[[range], Part], total: int, progress: Progress | None = None) -> list[Part]:
-    """`work` on ranges of rows, in parallel: a million rows are a few thousand tasks, not a million.
+    """Call `work` on ranges that cover `total` rows, in parallel; returns the results in order.
 
-    Threads: on photos processes were no faster (Pillow lets go of the interpreter), and callers need no main guard.
+    Uses threads: on photos processes were no faster (Pillow releases the GIL), and they need a main guard.
     """
     step = min(max(total // 500, 1), 256)
     parts = [range(first, min(first + step, total)) for first in range(0, total, step)]
@@ -51,13 +49,13 @@ def spread(work: Callable[[range], Part], total: int, progress: Progress | None 
                 if progress:
                     progress(rows.stop, total)
         except BaseException:
-            pool.shutdown(cancel_futures=True)  # else a full disk or Ctrl-C would wait for all the rest
+            pool.shutdown(cancel_futures=True)  # else a full disk or Ctrl-C would wait for the rest
             raise
     return done
 
 
 def content_key(digests: Iterable[bytes], size: tuple[int, int]) -> str:
-    """Names what decoding gives: the files' contents in their order, the stored size and this decoder."""
+    """A key for decoded images: depends on the files' contents, their order, the stored size and this decoder."""
     key = hashlib.sha256(f"images {FORMAT} {size[0]}x{size[1]}\n".encode())
     for digest in digests:
         key.update(digest)
@@ -65,7 +63,7 @@ def content_key(digests: Iterable[bytes], size: tuple[int, int]) -> str:
 
 
 def array_key(samples: np.ndarray) -> str:
-    """The like for samples that came as an array."""
+    """The same for samples that came as an array."""
     key = hashlib.sha256(f"array {samples.dtype.str} {samples.shape}\n".encode())
     key.update(np.ascontiguousarray(samples).data)
     return key.hexdigest()
@@ -81,26 +79,14 @@ def hash_files(paths: Sequence[Path], progress: Progress | None = None) -> list[
 
 
 def decode_files(
-    paths: Sequence[Path],
-    size: tuple[int, int],
-    put: Put,
-    progress: Progress | None = None,
-    known: Mapping[range, list[Result]] = MappingProxyType({}),
-    note: Callable[[range, list[Result]], None] = lambda rows, results: None,
+    paths: Sequence[Path], size: tuple[int, int], put: Put, progress: Progress | None = None
 ) -> tuple[list[bytes], dict[int, str]]:
-    """Read each file once, hash it and `put` its pixels; returns the digests, and by row what was unreadable.
+    """Read, hash and decode each file, and `put(row, pixels)`. Returns the digests, and why some are unreadable."""
 
-    Ranges whose results are `known` were put before; those of the others are given to `note`.
-    """
+    def work(rows: range) -> list[tuple[bytes, str | None]]:
+        return [decode(row) for row in rows]
 
-    def work(rows: range) -> list[Result]:
-        if rows in known:
-            return known[rows]
-        results = [one(row) for row in rows]
-        note(rows, results)
-        return results
-
-    def one(row: int) -> Result:
+    def decode(row: int) -> tuple[bytes, str | None]:
         content, digest = _read(paths[row])
         if isinstance(content, str):
             return digest, content
@@ -108,7 +94,7 @@ def decode_files(
             pixels = load_square(io.BytesIO(content), *size)
         except UNREADABLE as error:
             return digest, _reason(content, error)
-        put(row, pixels)  # outside: an error in writing is not one of the image
+        put(row, pixels)  # not in the try block: a failed write is not an unreadable image
         return digest, None
 
     results = [result for part in spread(work, len(paths), progress) for result in part]
@@ -124,12 +110,12 @@ def decode_in_memory(paths: Sequence[Path], size: tuple[int, int], progress: Pro
 
 
 def _read(path: Path) -> tuple[bytes | str, bytes]:
-    """The file's bytes, or why there are none, and their digest."""
+    """The file's bytes, or why it cannot be read, and their digest."""
     try:
         content = path.read_bytes()
     except OSError as error:
         return error.strerror or str(error), NOT_READ
-    except ValueError as error:  # a path no file can have
+    except ValueError as error:  # a path that no file can have
         return str(error), NOT_READ
     return content, hashlib.blake2b(content, digest_size=len(NOT_READ)).digest()
 

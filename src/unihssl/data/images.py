@@ -1,5 +1,6 @@
-"""Opening one image file, whatever its format, as upright 8-bit RGB."""
+"""Image files: finding them in a folder, and opening one as upright 8-bit RGB."""
 
+import os
 import struct
 from pathlib import Path
 from typing import BinaryIO
@@ -9,14 +10,28 @@ from PIL import ExifTags, Image, ImageOps
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
 
-# What Pillow raises for files that are not, or not wholly, images.
+# What Pillow raises for files that are not images, or are cut short.
 UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
 
 
+def find_images(folder: Path) -> list[Path]:
+    """All images below a folder, sorted. Hidden files and folders are skipped."""
+    found = []
+    for parent, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = sorted(f for f in folders if not f.startswith((".", "__MACOSX")))
+        found += [Path(parent, f) for f in sorted(files) if is_image(f)]
+    return found
+
+
+def is_image(file_name: str) -> bool:
+    """Whether a file is a visible image, by its name."""
+    return Path(file_name).suffix.lower() in SUFFIXES and not file_name.startswith(".")
+
+
 def open_rgb(file: Path | BinaryIO) -> Image.Image:
-    """Decode to RGB: EXIF rotation applied, transparency laid on white, 16-bit and float grey scaled to 8."""
+    """Decode to RGB: EXIF rotation applied, transparency on white, 16-bit and float grey scaled to 8 bits."""
     with Image.open(file) as image:
-        ImageOps.exif_transpose(image, in_place=True)  # also decodes; in place, as plain photos need no second copy
+        ImageOps.exif_transpose(image, in_place=True)  # also decodes; no second copy of plain photos
         if image.mode.startswith(("I", "F")):
             return _eight_bit(image).convert("RGB")
         if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
@@ -26,7 +41,7 @@ def open_rgb(file: Path | BinaryIO) -> Image.Image:
 
 
 def _eight_bit(image: Image.Image) -> Image.Image:
-    """Pillow clips deep greys at 255 when asked for 8 bits; scale by the range of the format instead."""
+    """Scale grey of more than 8 bits by the range of its format; Pillow would clip it at 255."""
     pixels = np.asarray(image)
     if image.mode == "F":
         scale = 255.0 if pixels.size and float(pixels.max()) <= 1.0 else 1.0
@@ -43,7 +58,7 @@ def upright_size(path: Path) -> tuple[int, int]:
 
 
 def load_square(file: Path | BinaryIO, height: int, width: int) -> np.ndarray:
-    """Decode and resize to (height, width, 3) uint8; the aspect ratio is not kept, as in the paper's field."""
+    """Decode and resize to (height, width, 3) uint8. The aspect ratio is not kept, as usual in this field."""
     image = open_rgb(file)
     if image.size != (width, height):
         image = image.resize((width, height), Image.Resampling.BILINEAR)

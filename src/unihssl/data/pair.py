@@ -1,4 +1,4 @@
-"""Both domains together: read, decoded, split."""
+"""The labeled and the unlabeled domain together: read, decoded, split."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,19 +13,19 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
-from unihssl.data.paths import FullPaths
+from unihssl.data.domain import Domain, labeled_domain, unlabeled_domain
 from unihssl.data.placement import place_stores
-from unihssl.data.readers import Label
-from unihssl.data.sources import Domain, labeled_domain, unlabeled_domain
+from unihssl.data.source import Label
 from unihssl.data.split import Split, split_domain, thin_classes
 from unihssl.data.store import Store, fill_store, stored_size
 from unihssl.data.views import Views
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
+from unihssl.files import FullPaths
 
 
 @dataclass(frozen=True)
 class Part:
-    """One domain, decoded, with its split."""
+    """One domain, its decoded samples, and its split into training and test rows."""
 
     domain: Domain
     store: Store
@@ -38,7 +38,7 @@ class DomainPair:
 
     labeled: Part
     unlabeled: Part
-    size: tuple[int, int]
+    size: tuple[int, int]  # height and width of the stored images; (0, 0) for vectors
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -50,40 +50,53 @@ class DomainPair:
 
     @property
     def truth(self) -> Tensor:
-        """The unlabeled training samples' classes (-1 where unknown): for the log alone."""
+        """Classes of the unlabeled training samples (-1 where unknown): for the log only, never for training."""
         return torch.from_numpy(self.unlabeled.domain.labels[self.unlabeled.split.train])
 
     def training_data(
-        self, views: Views, settings: Settings, device: torch.device, shard: tuple[int, int]
+        self,
+        views: Views,
+        settings: Settings,
+        device: torch.device,
+        shard: tuple[int, int],
+        concurrent_runs: int = 1,
     ) -> tuple[PairedData, str]:
-        """The training parts, ready for steps on the device, and a line that says where they live.
+        """The training samples for steps on the device, and a line that says where they are kept.
 
-        The unlabeled part gets no labels, so that none can be used.
+        `shard` is this process's rank and the number of processes; `concurrent_runs` is how many runs share this
+        machine and its GPU. The unlabeled domain gets no labels, so that none can be used.
         """
-        labels = torch.from_numpy(self.labeled.domain.labels)
-        stores, said = place_stores([self.labeled.store, self.unlabeled.store], device, settings.placement, shard[1])
+        labels, processes = torch.from_numpy(self.labeled.domain.labels), shard[1]
+        stores, where = place_stores(
+            [self.labeled.store, self.unlabeled.store], device, settings.placement, processes, concurrent_runs
+        )
 
-        def training(part: Part, stream: int, wish: int, area: float, labels: Tensor | None) -> TrainingDomain:
+        def training(part: Part, stream: int, requested: int, area: float, labels: Tensor | None) -> TrainingDomain:
             seed = seed_for("domain", settings.seed, stream)
-            batch = min(wish, len(part.split.train))
-            if batch % shard[1]:
-                nearest = batch - batch % shard[1] or shard[1]
-                all_there_are = "" if batch == wish else ", all that there are to train on,"
+            batch = min(requested, len(part.split.train))
+            if batch % processes:
+                all_of_them = "" if batch == requested else ", all that there are to train on,"
+                knob = "batch_size" if labels is not None else "unlabeled_batch"
                 raise UserError(
-                    f"a batch of {batch}{all_there_are} cannot be shared evenly by {shard[1]} processes: "
-                    f"--set {'batch_size' if labels is not None else 'unlabeled_batch'}={nearest} can"
+                    f"a batch of {batch}{all_of_them} cannot be shared evenly by {processes} processes: "
+                    f"{Setting(knob, batch - batch % processes or processes)} can"
                 )
             own_views = replace(views, least_area=area)
             return TrainingDomain(stores[stream - 1], part.split.train, own_views, batch, seed, labels, shard, device)
 
         labeled = training(self.labeled, 1, settings.batch_size, settings.area_labeled, labels)
-        wish = settings.unlabeled_batch or settings.batch_size
-        unlabeled = training(self.unlabeled, 2, wish, settings.area_unlabeled, None)
-        return PairedData(labeled, unlabeled, settings.seed), said
+        requested = settings.unlabeled_batch or settings.batch_size
+        unlabeled = training(self.unlabeled, 2, requested, settings.area_unlabeled, None)
+        return PairedData(labeled, unlabeled, settings.seed), where
 
 
 def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Domain, Domain]:
-    """Name both domains' samples and match their classes; nothing is decoded yet."""
+    """List both domains' samples and match their classes by name. Nothing is decoded yet.
+
+    A domain is a path, arrays or a `Source`, as for `unihssl.fit`:
+
+    >>> labeled, unlabeled = read_domains("photos", "sketches", Settings())
+    """
     source = labeled_domain(labeled, settings)
     target = unlabeled_domain(unlabeled, source.classes, settings)
     _refuse_shared_files(source, target)
@@ -95,14 +108,14 @@ def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Doma
 
 
 def _refuse_shared_files(*domains: Domain) -> None:
-    """A file given twice, in both domains or in one, could train and be tested on."""
+    """Stop if a file is given twice, in one domain or in both: it could be both trained and tested on."""
     seen: set[str] = set()
     full_path = FullPaths()
     for domain in domains:
         if isinstance(domain.items, np.ndarray):
             continue
         for item, name in zip(domain.items, domain.names, strict=True):
-            with suppress(OSError, ValueError):  # files that are not there are named when they are decoded
+            with suppress(OSError, ValueError):  # decoding names missing files
                 full = full_path(item)
                 if full in seen:
                     raise UserError(f"{domain.name}: {name} is given twice; its test images would train")
@@ -122,7 +135,10 @@ def load_pair(
     model_side: int | None,
     progress: Callable[[str], Callable[[int, int], None]],
 ) -> DomainPair:
-    """Decode both domains once and split each; `progress(name)` gives the function told of (done, total)."""
+    """Decode both domains and split each. `model_side` is the side of the model's input, if it is fixed.
+
+    `progress(title)` returns a function that is called with (done, total).
+    """
     size = (0, 0) if vector_size(source) else stored_size((source, target), settings.image_size, model_side)
     cache = cache_folder(settings.cache)
 

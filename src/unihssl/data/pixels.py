@@ -1,4 +1,4 @@
-"""What strong views share: PIL's arithmetic on float images (B, 3, H, W) of the 0..255 scale."""
+"""Shared by the strong views: PIL's arithmetic on float images (B, 3, H, W) with values 0..255."""
 
 import functools
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-CACHED_PIXELS = 2**18  # how many a CPU works on at once, so that what one op leaves is still in its cache for the next
+CACHED_PIXELS = 2**18  # that a CPU works on at once: the result of one op is then still in its cache for the next
 
 
 def blend(degenerate: Tensor, images: Tensor, factor: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def gray(images: Tensor) -> Tensor:
 
 
 def in_parts(view: Callable[..., Tensor], images: Tensor, *drawn: Tensor) -> Tensor:
-    """The view of the images as float planes, on a CPU some at a time; back in their own type and memory format."""
+    """Apply a view to float planes, on a CPU in parts; the result has the images' type and memory format."""
     if images.dim() != 4 or images.shape[1] != 3:
         raise ValueError(f"strong views need images of shape (B, 3, H, W), got {tuple(images.shape)}")
     parts = 1 + images.numel() // (3 * CACHED_PIXELS) if images.device.type == "cpu" else 1

@@ -1,4 +1,4 @@
-"""RandAugment of a whole batch at once, on the device that holds it, each sample with its own ops and magnitudes.
+"""RandAugment of a whole batch at once, on its device, each sample with its own ops and magnitudes.
 
 Images come and leave as floats (B, 3, H, W) on the 0..255 scale. Each layer rounds as PIL's uint8 images do.
 """
@@ -19,7 +19,7 @@ from unihssl.data.pixels import blend, constant, gray, in_parts
 MAX_LEVEL = 10.0
 Colour = tuple[float, float, float]
 
-Op = IntEnum(  # what one layer can do to a sample, by how it is done
+Op = IntEnum(  # what one layer can do to a sample, grouped by how it is computed
     "Op",
     "IDENTITY INVERT POSTERIZE SOLARIZE SOLARIZE_ADD BRIGHTNESS CONTRAST AUTOCONTRAST EQUALIZE "  # lookup tables
     "COLOR SHARPNESS "  # blends
@@ -126,7 +126,7 @@ def _argument_rules(policy: RandAugment, device: torch.device) -> Tensor:
 
 
 def apply_ops(images: Tensor, ops: Tensor, arguments: Tensor, policy: RandAugment) -> Tensor:
-    """Each sample through its own ops, (B, layers). What is of another kind passes a table, blend or warp unchanged."""
+    """Each sample through its own ops, (B, layers). Ops of another kind pass a table, blend or warp unchanged."""
     tables = _fixed_tables(ops.T, arguments.T)
     grids, inside = _warp_grids(ops.T, arguments.T, images.shape[2], images.shape[3], policy)
     for layer in range(ops.shape[1]):
@@ -139,7 +139,7 @@ def apply_ops(images: Tensor, ops: Tensor, arguments: Tensor, policy: RandAugmen
 
 
 def _fixed_tables(ops: Tensor, arguments: Tensor) -> Tensor:
-    """What each of the 256 values becomes by the ops that need not see the image, as PIL's ImageOps has it."""
+    """Lookup tables of the ops that do not depend on the image, as in PIL's ImageOps: (layers, B, 256)."""
     value, argument = torch.arange(256.0, device=ops.device), arguments.unsqueeze(-1)
     step = torch.exp2(8 - argument.clamp(0, 8))
     tables = {
@@ -156,7 +156,7 @@ def _fixed_tables(ops: Tensor, arguments: Tensor) -> Tensor:
 
 
 def _measured_tables(values: Tensor, luma: Tensor, op: Tensor, argument: Tensor, fixed: Tensor) -> Tensor:
-    """The same per sample and channel, (B, 3, 256), with the ops that depend on the image's own values."""
+    """Lookup tables per sample and channel, (B, 3, 256), with the ops that depend on the image's own values."""
     value = torch.arange(256.0, device=values.device)
     counts = torch.zeros(*values.shape[:2], 256, device=values.device)
     counts.scatter_add_(2, values, torch.ones((), device=values.device).expand_as(values))
@@ -200,7 +200,7 @@ def _smooth(images: Tensor) -> Tensor:
 
 
 def _warp_grids(ops: Tensor, arguments: Tensor, height: int, width: int, policy: RandAugment) -> tuple[Tensor, Tensor]:
-    """Where each pixel comes from, and whether that is inside the image; by the centres of pixels, as in PIL.
+    """Where each pixel comes from, and whether that is inside the image; by pixel centres, as in PIL.
 
     Rotation is about the centre, shear from the top left corner.
     """
@@ -213,7 +213,7 @@ def _warp_grids(ops: Tensor, arguments: Tensor, height: int, width: int, policy:
     unit_x, unit_y = (width, height) if policy.translate_unit == "side" else (1, 1)
     x = torch.arange(width, device=ops.device) - (width - 1) / 2
     y = (torch.arange(height, device=ops.device) - (height - 1) / 2).unsqueeze(1)
-    # Written out rather than F.affine_grid, whose matrix product would run in TF32 or bf16 where those are on.
+    # Written out: the matrix product of F.affine_grid would run in TF32 where that is on.
     from_x = (cos * x + of(Op.TRANSLATE_X) * unit_x) + (shear_x * (y + height / 2) - sin * y)
     from_y = (cos * y + of(Op.TRANSLATE_Y) * unit_y) + (shear_y * (x + width / 2) + sin * x)
     grid_x, grid_y = from_x * (2 / width), from_y * (2 / height)

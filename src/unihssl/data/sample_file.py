@@ -5,7 +5,6 @@ import math
 import os
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 from numpy.lib import format as npy
@@ -13,26 +12,20 @@ from numpy.lib import format as npy
 Shape = tuple[int, ...]
 
 
-def begun(path: Path, shape: Shape) -> bool:
-    """Whether a file for samples of this shape is there, whole or under way."""
-    return path.exists() and path.stat().st_size == len(_header(shape)) + math.prod(shape)
-
-
 class SampleFile:
-    """A .npy of uint8 samples under way.
+    """A .npy file of uint8 samples (N, ...) being written.
 
-    Its space is reserved first, and rows are written, not mapped: a full disk is an OSError, never a SIGBUS.
-    With `go_on` the rows of a file that was begun before, if it is of this shape, are kept.
+    Space is reserved first, and rows are written, not mapped: a full disk is then an OSError, never a SIGBUS.
     """
 
-    def __init__(self, path: Path, shape: Shape, *, reserve: bool = True, go_on: bool = False) -> None:
-        self.shape, self.row = shape, math.prod(shape[1:])
+    def __init__(self, path: Path, shape: Shape, *, reserve: bool = True) -> None:
+        self.shape, self.row_bytes = shape, math.prod(shape[1:])
         self.header = _header(shape)
-        self.file = path.open("r+b" if go_on and begun(path, shape) else "w+b", buffering=0)
-        self.number = self.file.fileno()
+        self.file = path.open("w+b", buffering=0)
+        self.descriptor = self.file.fileno()
         try:
             if reserve and hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(self.number, 0, self._place(shape[0]))
+                os.posix_fallocate(self.descriptor, 0, self._offset(shape[0]))
             self._write(self.header, 0)
         except BaseException:
             self.file.close()
@@ -41,50 +34,45 @@ class SampleFile:
     def __enter__(self) -> "SampleFile":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.file.close()
 
     def put(self, row: int, sample: np.ndarray) -> None:
-        self._write(np.ascontiguousarray(sample).data.cast("B"), self._place(row))
-
-    def sync(self) -> None:
-        """See the rows put so far onto the disk."""
-        os.fsync(self.number)
+        """Write one row; threads may do so at once."""
+        self._write(np.ascontiguousarray(sample).data.cast("B"), self._offset(row))
 
     def finish(self, without: Collection[int]) -> None:
-        """Close the gaps that rows never put have left, and see everything onto the disk."""
+        """Drop the rows `without`, which were never written, and flush everything to the disk."""
         kept = [row for row in range(self.shape[0]) if row not in without]
         for new, old in enumerate(kept):
             if new != old:
-                self._write(os.pread(self.number, self.row, self._place(old)), self._place(new))
+                self._write(os.pread(self.descriptor, self.row_bytes, self._offset(old)), self._offset(new))
         header = _header((len(kept), *self.shape[1:]))
         if len(header) != len(self.header):  # NumPy leaves room for the number of rows to change
             raise OSError("the header of the .npy file changed its length")
         self._write(header, 0)
-        self.file.truncate(self._place(len(kept)))
-        self.sync()
+        self.file.truncate(self._offset(len(kept)))
+        os.fsync(self.descriptor)
 
-    def _place(self, row: int) -> int:
-        return len(self.header) + row * self.row
+    def _offset(self, row: int) -> int:
+        return len(self.header) + row * self.row_bytes
 
-    def _write(self, content: bytes | memoryview, place: int) -> None:
+    def _write(self, content: bytes | memoryview, offset: int) -> None:
         view = memoryview(content)
         while view:
-            written = os.pwrite(self.number, view, place)
-            view, place = view[written:], place + written
+            written = os.pwrite(self.descriptor, view, offset)
+            view, offset = view[written:], offset + written
 
 
 def open_samples(path: Path, shape: Shape) -> np.ndarray:
-    """The samples of a finished file; ValueError unless it is whole and of this shape.
+    """Map a finished file of samples; ValueError unless it is complete and of this shape.
 
-    Nothing is read yet. Read-only: a mapping that could be written counts against the machine's memory in full.
+    Read-only: a writable mapping would count against the machine's memory in full.
     """
     samples = npy.open_memmap(path, mode="r")
     size = len(_header(shape)) + math.prod(shape)
     if samples.shape != shape or samples.dtype != np.uint8 or path.stat().st_size != size:
-        raise ValueError(f"{path}: not a whole file of samples of shape {shape}")
+        raise ValueError(f"{path}: not a complete file of samples of shape {shape}")
     return samples
 
 

@@ -1,10 +1,10 @@
-"""Which samples train and which test: drawn per domain, by class, from the run's seed alone."""
+"""Training and test samples: drawn for each domain, by class, from the run's seed alone."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from unihssl.data.sources import Domain
+from unihssl.data.domain import Domain
 from unihssl.errors import UserError
 
 
@@ -17,15 +17,15 @@ class Split:
 
 
 def split_domain(domain: Domain, fraction: float, seed: int, stratified: bool = True) -> Split:
-    """Hold out `fraction` of the samples whose class is known; the rest, and all unknown ones, train.
+    """Hold out `fraction` of the N samples whose class is known; the rest, and all unknown ones, train.
 
-    int((1 - fraction) * N) samples train, as in the paper's field. Written here because scikit-learn's
-    stratified split refuses classes of one sample and test sets smaller than the number of classes.
+    int((1 - fraction) * N) of them train, as usual in this field. Groups stay whole. Why not scikit-learn: its
+    stratified split refuses classes of one sample, and test sets smaller than the number of classes.
     """
     known = np.flatnonzero(domain.known)
     rng = np.random.default_rng(seed)
     if domain.groups is not None and not stratified:
-        raise UserError("split=random and group_by cannot go together: groups are drawn by class")
+        raise UserError("split=random and group_by cannot be combined: groups are drawn by class")
     if domain.groups is not None and fraction > 0 and len(known):
         test = _grouped(domain, fraction, rng)
     else:
@@ -39,7 +39,10 @@ def split_domain(domain: Domain, fraction: float, seed: int, stratified: bool = 
 
 
 def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:
-    """Synthetic label shift: keep a share of each class that falls geometrically from 1 to 1/ratio."""
+    """Simulate label shift: keep a share of each class, falling geometrically from 1 to 1/ratio.
+
+    `train` are row numbers and `labels` the class of every row; returns the row numbers kept, sorted.
+    """
     if (labels[train] < 0).any():
         raise UserError("label_shift needs the class of every unlabeled training image; some are unknown")
     rng = np.random.default_rng(seed)
@@ -53,13 +56,13 @@ def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int)
 
 
 def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
-    """`count` positions, shared among the strata by size (largest remainder); no stratum is emptied."""
+    """Draw `count` positions, in proportion to the strata's sizes (largest remainder); none is emptied."""
     if count == 0:
         return np.empty(0, dtype=np.int64)
     _, membership, sizes = np.unique(strata, return_inverse=True, return_counts=True)
     exact = sizes * count / len(strata)
     quota = np.minimum(np.floor(exact).astype(int), sizes - 1)
-    order = np.lexsort((rng.random(len(sizes)), quota - exact))  # ties between classes fall by lot
+    order = np.lexsort((rng.random(len(sizes)), quota - exact))  # ties are broken at random
     for stratum in np.resize(order, count * len(sizes)):
         if quota.sum() == count or (quota >= sizes - 1).all():
             break
@@ -70,7 +73,10 @@ def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.
 
 
 def _grouped(domain: Domain, fraction: float, rng: np.random.Generator) -> np.ndarray:
-    """Rows of whole groups, taken in random order while each class they hold has room; none takes a class's last."""
+    """Draw whole groups in random order, while each of their classes has room; returns their rows.
+
+    No class loses its last group, and groups with samples of unknown class train.
+    """
     assert domain.groups is not None
     names, group = np.unique(domain.groups, return_inverse=True)
     if len(names) < max(2, round(1 / fraction)):
@@ -79,7 +85,7 @@ def _grouped(domain: Domain, fraction: float, rng: np.random.Generator) -> np.nd
         )
     counts = np.zeros((len(names), len(domain.classes)))
     np.add.at(counts, (group[domain.known], domain.labels[domain.known]), 1)
-    mixed = np.bincount(group, weights=~domain.known) > 0  # with unknown samples, which must train
+    mixed = np.bincount(group, weights=~domain.known) > 0  # holds samples of unknown class
     room, total_room = fraction * counts.sum(0), fraction * counts.sum()
     groups_left = (counts > 0).sum(0)
     chosen = []

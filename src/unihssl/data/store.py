@@ -12,23 +12,23 @@ from torch import Tensor
 
 from unihssl.data.cache import Cache
 from unihssl.data.decode import Progress, array_key, decode_in_memory
+from unihssl.data.domain import Domain
 from unihssl.data.images import UNREADABLE, upright_size
 from unihssl.data.machine import free_memory
-from unihssl.data.readers import some
-from unihssl.data.sources import Domain
-from unihssl.errors import UserError
+from unihssl.data.source import some
+from unihssl.errors import Setting, UserError
 
-SMALL = 64  # images up to this side are kept at their own size, if all share one
+SMALL = 64  # images up to this side keep their size, if all share one
 
 
 @dataclass(frozen=True)
 class Store:
-    """All samples of a domain: images (N, H, W, 3) uint8, or vectors (N, D) float32."""
+    """All decoded samples of a domain: images (N, H, W, 3) uint8, or vectors (N, D) float32."""
 
     samples: Tensor
     key: str = ""  # changes when the samples do
-    on_disk: bool = False  # a memory map rather than memory of our own
-    found: bool = False  # decoded in the cache, rather than now
+    on_disk: bool = False  # a memory map of a cached file
+    found: bool = False  # taken from the cache, not decoded now
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -44,10 +44,12 @@ def fill_store(
     cache: Path | None = None,
     waiting: Progress | None = None,
 ) -> tuple[Domain, Store]:
-    """Decode a domain, or find it decoded in the cache folder if one is given.
+    """Decode a domain's images at (height, width), or take them from the cache folder if one is given.
 
-    `waiting` is told if that takes a while because another process is decoding it.
-    Unreadable images are left out, counted and named in the returned domain's notes.
+    Unreadable images are left out of the returned domain and named in its notes. `progress(done, total)` is called
+    while decoding, `waiting` if another process is decoding the same images.
+
+    >>> domain, store = fill_store(labeled_domain("scans", Settings()), (256, 256))
     """
     if isinstance(domain.items, np.ndarray):
         samples = _from_array(domain.items, size)
@@ -57,8 +59,11 @@ def fill_store(
         try:
             decoded = Cache(cache).decoded(files, size, progress, waiting)
         except OSError as error:
-            said = f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error}"
-            domain = replace(domain, notes=(*domain.notes, f"{said} (choose a folder with --set cache=DIR, or none)"))
+            note = (
+                f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error} (choose another "
+                "folder with cache=FOLDER, or cache=none)"
+            )
+            domain = replace(domain, notes=(*domain.notes, note))
     if decoded is None:
         _refuse_too_large(domain, size)
         decoded = decode_in_memory(files, size, progress)
@@ -71,13 +76,14 @@ def _refuse_too_large(domain: Domain, size: tuple[int, int]) -> None:
     needed, free = len(domain) * size[0] * size[1] * 3, free_memory()
     if needed > free:
         raise UserError(
-            f"{domain.name}: {len(domain)} decoded images take {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB of "
-            "memory are free. Training can keep them on disk (--set cache=DIR); else use fewer, or a smaller image_size"
+            f"{domain.name}: {len(domain)} decoded images take {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB "
+            f"of memory are free. Training can keep them on disk ({Setting('cache', 'FOLDER')}); else use fewer, or a "
+            f"smaller {Setting('image_size')}"
         )
 
 
 def as_tensor(samples: np.ndarray) -> Tensor:
-    """The same memory as a tensor. PyTorch warns of memory that cannot be written; nobody does."""
+    """A tensor on the same memory, without PyTorch's warning about read-only memory: nobody writes to it."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(samples)
@@ -86,8 +92,8 @@ def as_tensor(samples: np.ndarray) -> Tensor:
 def stored_size(domains: Iterable[Domain], side: int, model_side: int | None) -> tuple[int, int]:
     """Height and width to store images at.
 
-    A wish (`side`) wins. Small images that all share one size keep it, and are enlarged on the device if the
-    model wants more. Others are resized to 256 for a model of 224, in that proportion for any other.
+    `side` wins if given. Small images that all share one size keep it, and are enlarged on the device if the model
+    needs more. Others are stored at 256 for a model of 224, and in proportion for other models.
     """
     if side:
         return side, side
@@ -98,7 +104,7 @@ def stored_size(domains: Iterable[Domain], side: int, model_side: int | None) ->
 
 
 def _shared_small_size(domains: Iterable[Domain]) -> tuple[int, int] | None:
-    """The one (height, width) of all images if it is small, else None; stops at the first that breaks it."""
+    """The (height, width) that all images share, if it is small; else None. Stops at the first that differs."""
     shared: tuple[int, int] | None = None
     for domain in domains:
         if isinstance(domain.items, np.ndarray):
@@ -116,25 +122,27 @@ def _header_size(path: Path) -> tuple[int, int] | None:
     try:
         return upright_size(path)
     except UNREADABLE:
-        return None  # fill_store will name it
+        return None  # fill_store names it
 
 
 def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:
+    """Drop these rows and add a note; an error if nothing is left of the domain or of a class."""
     problems = [f"{domain.names[row]}: {why}" for row, why in unreadable.items()]
     readable = np.ones(len(domain), dtype=bool)
     readable[list(unreadable)] = False
-    said = f"{domain.name}: skipped {len(problems)} of {len(domain)} images as unreadable ({some(problems)})"
+    note = f"{domain.name}: skipped {len(problems)} of {len(domain)} images as unreadable ({some(problems)})"
     if not readable.any():
-        raise UserError(f"{said}; no readable image is left")
+        raise UserError(f"{note}; no readable image is left")
     counts = np.bincount(domain.labels[domain.known & readable], minlength=len(domain.classes))
     before = np.bincount(domain.labels[domain.known], minlength=len(domain.classes))
     lost = [str(c) for c, now, then in zip(domain.classes, counts, before, strict=True) if then and not now]
     if lost:
-        raise UserError(f"{said}; no readable image is left in class {some(lost)}")
-    return replace(domain.keep(np.flatnonzero(readable)), notes=(*domain.notes, said))
+        raise UserError(f"{note}; no readable image is left in class {some(lost)}")
+    return replace(domain.keep(np.flatnonzero(readable)), notes=(*domain.notes, note))
 
 
 def _from_array(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Vectors (N, D) as float32; images (N, H, W[, C]) as uint8 RGB at (height, width)."""
     if array.ndim == 2:
         if not np.isfinite(array).all():
             raise UserError("the feature vectors hold values that are not finite; clean them first")

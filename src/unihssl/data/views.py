@@ -1,4 +1,4 @@
-"""Training and test views of a whole batch at once, on the device that holds it, each sample with its own draw.
+"""Training and test views of a whole batch at once, on its device, each sample with its own random numbers.
 
 Images come as (B, H, W, 3) uint8 and leave as normalised floats (B, 3, h, w), already in channels-last memory.
 Feature vectors pass through unchanged.
@@ -26,7 +26,7 @@ ASPECT = (3 / 4, 4 / 3)
 
 @dataclass(frozen=True)
 class Views:
-    """How a model sees images: its side (None: as stored), its normalisation, and the training views."""
+    """How a model sees images: its input side (None: as stored), its normalisation, and the training views."""
 
     side: int | None
     mean: tuple[float, ...]
@@ -49,7 +49,7 @@ class Views:
         return self._normalised(self._weak_pixels(images, random, kind or self.weak_view))
 
     def strong(self, images: Tensor, random: BatchRandom) -> Tensor:
-        """The weak view, drawn anew, and strong augmentation on top. Feature vectors have none."""
+        """A weak view of its own, strongly augmented. Feature vectors stay as they are."""
         if images.dim() == 2:
             return images
         pixels = self._weak_pixels(images, random, self.weak_view)
@@ -77,7 +77,7 @@ class Views:
         return images[:, top : top + out[0], left : left + out[1]]
 
     def _crop_side(self, height: int, width: int) -> tuple[int, int]:
-        """What is cut from a stored image: the model's side, or all of it where it is no larger than that."""
+        """What is cut from a stored image: the model's side, or all of it if it is no larger."""
         if self.side is None or height <= self.side or width <= self.side:
             return height, width
         return self.side, self.side
@@ -96,9 +96,8 @@ class Views:
         theta = torch.stack([scale_x, zero, centre_x, zero, scale_y, centre_y], dim=1).view(count, 2, 3)
         out = (self.side, self.side) if self.side else (height, width)
         x = images.permute(0, 3, 1, 2).float()
-        with torch.autocast(images.device.type, enabled=False):  # bf16 coordinates are off by half a pixel
-            grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
-            crops = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
+        grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
+        crops = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
         return crops.contiguous(memory_format=torch.channels_last)
 
     def _pixels(self, images: Tensor) -> Tensor:
@@ -119,7 +118,7 @@ def _pixel_scale(values: tuple[float, ...], device: torch.device) -> Tensor:
 
 
 def _pad_edges(images: Tensor, rows: int, columns: int) -> Tensor:
-    """Repeat the border pixels, so that a shifted image has no seam."""
+    """Repeat the border pixels, so that a shifted image has no black edge."""
     height, width = images.shape[1:3]
     y = torch.arange(-rows, height + rows, device=images.device).clamp(0, height - 1)
     x = torch.arange(-columns, width + columns, device=images.device).clamp(0, width - 1)
@@ -127,7 +126,7 @@ def _pad_edges(images: Tensor, rows: int, columns: int) -> Tensor:
 
 
 def _random_crop(images: Tensor, slack: tuple[int, int], flip: bool, random: BatchRandom) -> Tensor:
-    """Cut a window that is `slack` smaller from each image at its own place, mirrored for half of them."""
+    """Cut a window that is `slack` smaller from each image at a random place; mirror half of them."""
     count, height, width, _ = images.shape
     device = images.device
     out = (height - slack[0], width - slack[1])
@@ -138,5 +137,5 @@ def _random_crop(images: Tensor, slack: tuple[int, int], flip: bool, random: Bat
     if flip:
         mirrored = random.uniform(count, 1) < 0.5
         columns = torch.where(mirrored, out[1] - 1 - columns, columns)
-    places = (width * rows).unsqueeze(2) + (left + columns).unsqueeze(1)  # one index into all pixels is the fastest
+    places = (width * rows).unsqueeze(2) + (left + columns).unsqueeze(1)  # a single index into all pixels is fastest
     return images.flatten(0, 2).index_select(0, places.flatten()).view(*places.shape, images.shape[3])

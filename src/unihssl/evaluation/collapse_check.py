@@ -1,25 +1,28 @@
-"""What unlabeled samples alone can say against a trained model: no label of their domain is looked at."""
+"""Did a model fail on the unlabeled domain? Judged by its predictions there; no label of that domain is used."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-from unihssl.data.readers import Label, some
+from unihssl.data.source import Label, some
 
-# docs/decisions.md tells what was seen with these.
-COLLAPSED = 0.6  # of the variety of the labels
-STARVED = 0.2  # of an equal share
-EXPECTED = 5  # samples of a class, by its share of the labels: of fewer, that none is predicted may be chance
+# Measured in docs/decisions.md.
+COLLAPSED = 0.6  # least variety of the predictions, as a share of the labels' variety
+STARVED = 0.2  # least share of the predictions for a class, relative to an equal share
+EXPECTED = 5  # samples of a class, by its share of the labels; with fewer, none predicted may be chance
 
 
 def collapse_warnings(
-    guesses: np.ndarray, labels: np.ndarray, classes: Sequence[Label], advice: str = "another method"
+    predicted: np.ndarray, labels: np.ndarray, classes: Sequence[Label], advice: str = "another method"
 ) -> list[str]:
-    """Reasons to doubt that the unlabeled domain was learnt, from the classes its training samples are given."""
-    if not len(guesses):
+    """Reasons to doubt that the unlabeled domain was learnt; none if all seems well.
+
+    `predicted` (N,) are the predicted classes of unlabeled samples, `labels` (M,) the labeled domain's classes.
+    """
+    if not len(predicted):
         return []
-    given, known = (np.bincount(of, minlength=len(classes)) for of in (guesses, labels))
-    few = given < STARVED * len(guesses) / len(classes)
+    given, known = (np.bincount(indices, minlength=len(classes)) for indices in (predicted, labels))
+    few = given < STARVED * len(predicted) / len(classes)
     if effective_number(given) < COLLAPSED * effective_number(known):
         return [
             f"the unlabeled domain was probably not learnt: its samples are predicted as if there were "
@@ -27,7 +30,7 @@ def collapse_warnings(
             f"hardly any is predicted as {_names(classes, few)}. Unless the unlabeled domain really is like that, try "
             f"{advice}"
         ]
-    lost = few & (known * len(guesses) >= EXPECTED * len(labels))
+    lost = few & (known * len(predicted) >= EXPECTED * len(labels))
     if lost.any():
         return [
             f"some classes were probably not learnt in the unlabeled domain: hardly any of its samples is predicted as "
@@ -41,6 +44,6 @@ def _names(classes: Sequence[Label], which: np.ndarray) -> str:
 
 
 def effective_number(counts: np.ndarray) -> float:
-    """How many equally frequent classes would be as varied as these: the exponential of the entropy."""
+    """How many equally frequent classes would be as varied: the exponential of the entropy of the counts (C,)."""
     shares = counts[counts > 0] / counts.sum()
     return float(np.exp(-(shares * np.log(shares)).sum()))

@@ -1,4 +1,4 @@
-"""The numbers that judge a model: on each domain's test part, and on both pooled without a hint which is which."""
+"""Scores of a model: on each domain's test part, and on both pooled, the model not being told which is which."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,13 +11,13 @@ PARTS = ("labeled", "unlabeled")
 
 
 def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str, classes: Sequence[Any] = ()) -> dict[str, Any]:
-    """Accuracy of every prediction rule, pooled and by domain; `rule` is the one the model goes by.
+    """Accuracy of every prediction rule, pooled and by domain; `rule` is the one the model uses.
 
-    Keys of the result: for each of labeled, unlabeled (those with samples) and pooled (if both have) the count `n`,
-    `accuracy`, `class_mean_accuracy` (balanced accuracy), `macro_f1` and `accuracy_by_rule`; `domain_accuracy`, how
-    often the model tells where a sample comes from; and for routed methods `oracle_routing_accuracy`, what they reached
-    if it always did. If the classes' names are given, each part has `class_accuracy`, the share told right of every
-    class that has samples, and `confusion[true class][class told]`, the number of samples where it is not 0.
+    `parts` maps a domain to predictions and true classes (N,). The result has, for each of labeled, unlabeled (those
+    with samples) and pooled (if both have), the count `n`, `accuracy`, `class_mean_accuracy` (balanced accuracy),
+    `macro_f1` and `accuracy_by_rule`; `domain_accuracy`, how often the model finds the right domain; and for routed
+    methods `oracle_routing_accuracy`, pooled accuracy if the domain were known. With the classes' names each part also
+    has `class_accuracy`, and `confusion[true class][predicted class]`, the counts that are not 0.
     """
     parts = {name: part for name, part in parts.items() if len(part[1])}
     result: dict[str, Any] = {"rule": rule}
@@ -43,7 +43,7 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str, classes: 
 
 
 def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str, classes: Sequence[Any]) -> dict[str, Any]:
-    from sklearn.metrics import accuracy_score, f1_score, recall_score  # takes a second, which training need not wait
+    from sklearn.metrics import accuracy_score, f1_score, recall_score  # takes a second to import
 
     over_classes: dict[str, Any] = {"labels": np.unique(truth), "average": "macro", "zero_division": 0}
     return {
@@ -58,7 +58,9 @@ def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str, class
 
 def _by_class(truth: np.ndarray, guess: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
     confusion: dict[str, dict[str, int]] = {}
-    for (true, told), count in zip(*np.unique(np.stack([truth, guess], 1), axis=0, return_counts=True), strict=True):
-        confusion.setdefault(names[true], {})[names[told]] = int(count)
+    for (true, predicted), count in zip(
+        *np.unique(np.stack([truth, guess], 1), axis=0, return_counts=True), strict=True
+    ):
+        confusion.setdefault(names[true], {})[names[predicted]] = int(count)
     accuracy = {name: row.get(name, 0) / sum(row.values()) for name, row in confusion.items()}
     return {"class_accuracy": accuracy, "confusion": confusion}

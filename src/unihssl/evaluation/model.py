@@ -1,7 +1,6 @@
 """A trained model: load it, save it, ask it."""
 
 import dataclasses
-import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,21 +12,21 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from unihssl import methods
-from unihssl.config import Settings, parse
-from unihssl.data.images import SUFFIXES
-from unihssl.data.readers import Label, find_images, read, some
-from unihssl.data.sources import Domain
+from unihssl.config import Settings, parse_saved
+from unihssl.data.domain import Domain
+from unihssl.data.images import SUFFIXES, find_images
+from unihssl.data.readers import read
+from unihssl.data.source import Label, some
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
-from unihssl.errors import UserError
+from unihssl.errors import UserError, resume_call
 from unihssl.files import atomic, make_folder, read_json, write_json
 from unihssl.methods.base import Output
-from unihssl.models.backbones import Architecture, rebuild_backbone
-from unihssl.models.device import pick_device
+from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.weights import read_tensors
+from unihssl.run_folder import RunFolder
 
 FORMAT = 1
-WEIGHTS, DESCRIPTION = "model.safetensors", "model.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,10 +123,10 @@ class Model:
 
     def save(self, path: str | Path) -> None:
         """Write model.safetensors and its model.json into a folder."""
-        folder = Path(path)
-        make_folder(folder)
+        folder = RunFolder(path)
+        make_folder(folder.path)
         state = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
-        with atomic(folder / WEIGHTS) as temporary:
+        with atomic(folder.weights) as temporary:
             save_file(state, temporary)
         description = {
             "format": FORMAT,
@@ -137,7 +136,7 @@ class Model:
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
         }
-        write_json(folder / DESCRIPTION, description)
+        write_json(folder.model, description)
 
     def _output(self, samples: Tensor) -> Output:
         x = self.views.test(samples.to(self.device))
@@ -167,37 +166,37 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
 
     `device` is cpu, cuda, cuda:1, auto (a GPU if there is one), or one of torch's own.
     """
-    folder = Path(path)
+    folder = RunFolder(path)
     if isinstance(device, str) and not device.startswith("cuda:"):
         device = pick_device(device)
-    if not folder.is_dir():
-        raise UserError(f"{folder}: no such run directory or saved model")
-    if not (folder / DESCRIPTION).exists():
-        if (folder / "result.json").exists():
-            raise UserError(f"{folder}: this run has finished, but its model is not there ({DESCRIPTION}, {WEIGHTS})")
-        if (folder / "config.yaml").exists():
-            again = f"unihssl train --resume --out {shlex.quote(str(folder))}"
-            raise UserError(f"{folder}: this run has not finished; go on with: {again}")
-    description = read_json(folder / DESCRIPTION)
+    if not folder.path.is_dir():
+        raise UserError(f"{folder.path}: no such run directory or saved model")
+    if not folder.model.exists():
+        if folder.is_finished:
+            files = f"{folder.model.name}, {folder.weights.name}"
+            raise UserError(f"{folder.path}: this run has finished, but its model is not there ({files})")
+        if folder.is_run:
+            raise UserError(f"{folder.path}: this run has not finished; resume it with: {resume_call(folder.path)}")
+    description = read_json(folder.model)
     try:
         if description["format"] != FORMAT:
-            raise UserError(f"{folder}: model format {description['format']} is not one this version reads")
+            raise UserError(f"{folder.path}: model format {description['format']} is not one this version reads")
         method = methods.get(description["method"])
-        (params,) = parse(description["params"], (method.Params,))
+        (params,) = parse_saved(description["params"], (method.Params,))
         shape = description["architecture"]
         architecture = Architecture(**shape | {"mean": tuple(shape["mean"]), "std": tuple(shape["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
     except (KeyError, TypeError, ValueError):
-        raise UserError(f"{folder / DESCRIPTION}: not the description of a model") from None
+        raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
-    tensors, _ = read_tensors(folder / WEIGHTS)
+    tensors, _ = read_tensors(folder.weights)
     try:
         network.load_state_dict(tensors)
     except RuntimeError:
-        raise UserError(f"{folder}: {WEIGHTS} does not belong to its {DESCRIPTION}") from None
+        raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
-    if (folder / "result.json").exists():
-        model.result = read_json(folder / "result.json")
+    if folder.is_finished:
+        model.result = folder.read_result()
     return model
 
 

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unihssl.config import Settings
-from unihssl.data.readers import is_reference, some
-from unihssl.data.sources import Domain, test_domain, unlabeled_domain
+from unihssl.data.domain import Domain, test_domain, unlabeled_domain
+from unihssl.data.readers import is_reference
+from unihssl.data.source import some
 from unihssl.data.store import Store, fill_store
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 from unihssl.evaluation.model import Model
-from unihssl.files import read_json
+from unihssl.run_folder import RunFolder
 
 
 class KnownSamples(NamedTuple):
@@ -28,40 +29,44 @@ class KnownSamples(NamedTuple):
 
 
 def known_samples(
-    run: Path, model: Model, settings: Settings, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False
+    run: RunFolder,
+    model: Model,
+    settings: Settings,
+    labeled: Any = None,
+    unlabeled: Any = None,
+    *,
+    held_out: bool = False,
 ) -> dict[str, KnownSamples]:
     """By domain: the run's own held-out images, or all of the sources given.
 
     With `held_out` the sources given are those the run was made from (arrays, or folders that have moved), and only
     what it held out of them is taken.
     """
-    split = run / "split.json"
-    own = held_out or (labeled is None and unlabeled is None and split.exists())
-    records = read_json(split) if own else {}
+    own = held_out or (labeled is None and unlabeled is None and run.split.exists())
+    records = run.read_split() if own else {}
     samples = {}
     for role, source in (("labeled", labeled), ("unlabeled", unlabeled)):
         if own and records[role]["test"]:
             domain = _held_out(records[role], role, model, settings, source)
         elif own and source is not None:
-            raise UserError(
-                f"{run}: nothing was held out of the {role} domain, so --held-out has nothing to take of it"
-            )
+            raise UserError(f"{run.path}: {Setting('held_out', True)}, but nothing was held out of the {role} domain")
         elif source is not None and not own:
             domain = test_domain(source, tuple(model.classes_.tolist()), settings)
         else:
             continue
         domain, store = fill_store(domain, model.stored_size)
-        if split.exists() and not own and not isinstance(domain.items, np.ndarray):  # rows have no names of their own
-            domain = _with_a_word_on_training(domain, read_json(split)[role]["train"])
+        if run.split.exists() and not own and not isinstance(domain.items, np.ndarray):  # array rows have no names
+            domain = _with_training_note(domain, run.read_split()[role]["train"])
         samples[role] = KnownSamples(domain, store, np.flatnonzero(domain.known))
     if not samples:
-        raise UserError(f"{run}: no labeled test images were held out here; give some with --labeled or --unlabeled")
+        sources = f"{Setting('labeled')} or {Setting('unlabeled')}"
+        raise UserError(f"{run.path}: no labeled test images were held out here; give some with {sources}")
     return samples
 
 
-def unknown_samples(run: Path, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
+def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
     """Some of an unlabeled domain's samples, of which the run held nothing out: to look at, not to measure."""
-    source = _source(read_json(run / "split.json")["unlabeled"], "unlabeled", given)
+    source = _source(run.read_split()["unlabeled"], "unlabeled", given)
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     rows = np.linspace(0, len(domain.names) - 1, min(len(domain.names), most)).astype(np.int64)
     domain, store = fill_store(domain.keep(rows), model.stored_size)
@@ -73,20 +78,20 @@ def _source(record: dict[str, Any], role: str, given: Any) -> Any:
     source = record["source"] if given is None else given
     if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
         raise UserError(
-            f"{source}: the {role} data of this run is not there; say where it is now with --{role} and --held-out, or "
-            f"give other test images with --{role}"
+            f"{source}: the {role} data of this run is not there; say where it is now with {Setting(role)} and "
+            f"{Setting('held_out', True)}, or give other test images with {Setting(role)}"
         )
     return source
 
 
-def _with_a_word_on_training(domain: Domain, trained_on: list[str]) -> Domain:
-    """By their names alone: other images may be called the same."""
+def _with_training_note(domain: Domain, trained_on: list[str]) -> Domain:
+    """Note images with the names of training images; only names are compared, so they may be others."""
     same = len(set(domain.names) & set(trained_on))
     if not same:
         return domain
     note = (
         f"{domain.name}: {same} of {len(domain.names)} images are named like images that the run was trained on; if "
-        f"they are the same, this is no test: --held-out takes only what the run held out"
+        f"they are the same, this is no test: held_out takes only what the run held out"
     )
     return replace(domain, notes=(*domain.notes, note))
 

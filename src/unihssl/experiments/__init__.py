@@ -1,1 +1,1 @@
-"""Many runs, one table."""
+"""Grids of runs, and the tables and figures made from them."""

@@ -1,20 +1,19 @@
-"""Every number of every pair: as a table a pair, as rows for a program, and as a long CSV file."""
+"""Every number of every pair: as one table per pair, as rows for a program, and as a long CSV file."""
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from unihssl.data.catalog import DATASETS
-from unihssl.experiments import paper
+from unihssl.experiments import paper, tables
 from unihssl.experiments.paper import AVERAGE
-from unihssl.experiments.results import LAST, PARTS, TRAINING, WHOLE, Record
-from unihssl.experiments.statistics import Summary, p_value, summarise
-from unihssl.experiments.tables import BY_CLASS, Cell, Columns, Table, by_pair, groups, paper_figure, place, reference
+from unihssl.experiments.results import LOGGED, PARTS, TRAINING, WHOLE, Record
+from unihssl.experiments.tables import Cell, Columns, Summary, Table, by_pair, group_records, row_order, summarise
 
-# Column -> metric and part. Those without a deviation are shown as means alone.
+# Column -> metric and part.
 WITH_DEVIATION = {
     "pooled": ("accuracy", "pooled"),
     "labeled": ("accuracy", "labeled"),
@@ -22,19 +21,16 @@ WITH_DEVIATION = {
     "class mean": ("class_mean_accuracy", "pooled"),
     "macro F1": ("macro_f1", "pooled"),
 }
+# Column -> metric, and what it means.
 MEANS = {
-    "domain": ("domain_accuracy", ""),
-    "oracle": ("oracle_routing_accuracy", ""),
-    "mask": ("mask_rate", ""),
-    "pseudo": ("pseudo_accuracy", ""),
-    "train": (TRAINING, ""),
-}
-LEGEND = {
-    "domain": "how often the domain of a sample is told right",
-    "oracle": "pooled accuracy of a routed method if the domain were always told right",
-    "mask": "unlabeled samples whose pseudo-label is trusted, at the end of training",
-    "pseudo": "pseudo-labels that are right, at the end of training",
-    "train": "unlabeled training samples (of some 500, where there are more) that the model predicts right",
+    "domain": ("domain_accuracy", "test samples whose domain is predicted correctly"),
+    "oracle": (
+        "oracle_routing_accuracy",
+        "pooled accuracy of a routed method if every domain were predicted correctly",
+    ),
+    "mask": ("mask_rate", "unlabeled samples whose pseudo-label is trusted, at the end of training"),
+    "pseudo": ("pseudo_accuracy", "correct pseudo-labels, at the end of training"),
+    "train": (TRAINING, "unlabeled training samples, at most 500, that the model predicts correctly"),
 }
 CSV_COLUMNS = ("dataset", "experiment", "row", "pair", "part", "metric", "seeds", "mean", "std", "values")
 COMPARED_COLUMNS = ("paper", "difference", "p")
@@ -42,55 +38,52 @@ FOLDERS = "folders"
 
 
 def detail_tables(records: Sequence[Record]) -> list[Table]:
-    """One for each pair; what the columns mean is said below the last."""
-    tables = []
-    for (dataset, experiment, pair), mine in _groups(records):
+    """A table for each pair, with every metric in a column; the last explains the columns."""
+    found = []
+    for (dataset, experiment, pair), group in _by_pair_and_row(records).items():
         rows = []
-        for label in sorted(dict.fromkeys(r.label for r in mine), key=place):
-            own = [r for r in mine if r.label == label]
-            cells: list[Cell | str] = [str(len(own))]
-            cells += [Cell(_summary(own, *what)) for what in WITH_DEVIATION.values()]
-            for what in MEANS.values():
-                found = _summary(own, *what)
-                cells.append(Cell(found and Summary(found.seeds, found.mean, None)))
+        for label, seeds in group.items():
+            cells: list[Cell | str] = [str(len(seeds))]
+            cells += [Cell(_summary(seeds, *metric)) for metric in WITH_DEVIATION.values()]
+            for name, _ in MEANS.values():
+                summary = _summary(seeds, name)
+                cells.append(Cell(summary and Summary(summary.seeds, summary.mean, None)))
             rows.append((label, tuple(cells)))
         title = ", ".join(part for part in (dataset, experiment, pair) if part)
         columns = ("", "seeds", *WITH_DEVIATION, *MEANS)
-        tables.append(Table(f"{title}: in detail, %", columns, tuple(rows)))
-    there = [name for name, what in MEANS.items() if _summary(records, *what)]
-    legend = tuple(f"{name}: {LEGEND[name]}" for name in there)
-    return [*tables[:-1], *(replace(last, remarks=legend) for last in tables[-1:])]
+        found.append(Table(f"{title}: in detail, %", columns, tuple(rows)))
+    legend = tuple(f"{column}: {text}" for column, (name, text) in MEANS.items() if _summary(records, name))
+    return [*found[:-1], *(replace(last, remarks=legend) for last in found[-1:])]
 
 
 def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
-    """What --json prints and table.json holds: a row for each pair and method, in percent.
+    """What --json prints and table.json holds: a dict for each pair and row, in percent.
 
-    `values` (pooled accuracies), `folders` and `seed_numbers` go seed by seed. `average` is that over all pairs.
+    `values` (pooled accuracies), `folders` and `seed_numbers` are lists in one order. `average` is over all pairs.
     """
     averages = _averages(records)
     rows = []
-    for (dataset, experiment, pair), mine in _groups(records):
-        for label in sorted(dict.fromkeys(r.label for r in mine), key=place):
-            own = [r for r in mine if r.label == label]
+    for (dataset, experiment, pair), group in _by_pair_and_row(records).items():
+        for label, seeds in group.items():
             row: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "pair": pair}
-            row |= {"method": label, "seeds": len(own)}
-            for name, what in WITH_DEVIATION.items():
-                found, key = _summary(own, *what), name.replace(" ", "_").lower()
+            row |= {"method": label, "seeds": len(seeds)}
+            for column, metric in WITH_DEVIATION.items():
+                found, key = _summary(seeds, *metric), column.replace(" ", "_").lower()
                 row |= {key: found.mean if found else None, f"{key}_std": found.std if found else None}
-            for metric, part in MEANS.values():
-                found = _summary(own, metric, part)
-                row[metric] = found.mean if found else None
+            for name, _ in MEANS.values():
+                found = _summary(seeds, name)
+                row[name] = found.mean if found else None
             row["average"] = averages.get((dataset, experiment, label))
-            rows.append(row | _each_seed(own))
+            rows.append(row | _each_seed(seeds))
     return rows
 
 
 def _averages(records: Sequence[Record]) -> dict[tuple[str, str, str], float]:
-    """Of pooled accuracy over the pairs, where there are several, by data set, experiment and row."""
+    """(data set, experiment, label) -> pooled accuracy averaged over the pairs, if there are several."""
     found = {}
-    for mine in groups(records):
-        for label, by_seed in by_pair(mine, "accuracy").get(AVERAGE, {}).items():
-            found[mine[0].dataset, mine[0].experiment, label] = fmean(by_seed.values())
+    for group in group_records(records):
+        for label, by_seed in by_pair(group, "accuracy").get(AVERAGE, {}).items():
+            found[group[0].dataset, group[0].experiment, label] = fmean(by_seed.values())
     return found
 
 
@@ -105,32 +98,32 @@ def _each_seed(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def long_csv(records: Sequence[Record]) -> str:
-    """One line for each number there is: a row, pair, test part and metric over its seeds, in percent.
+    """One line for each row, pair, test part and metric, in percent over its seeds.
 
-    The pair `Avg` is the average over pairs, as the tables have it. The folders of the runs, with semicolons between
-    them, are in the order of the values.
+    The pair `Avg` is the average over pairs. `folders` are joined by semicolons, in the order of the values.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*CSV_COLUMNS, *COMPARED_COLUMNS, FOLDERS])
-    for mine in groups(records):
-        variants = {r.label: r.variant for r in mine}
-        folders = {(r.label, r.pair, r.seed): str(r.folder) for r in mine}
-        for metric, part in _measured(mine):
-            columns = by_pair(mine, metric, part)
+    for group in group_records(records):
+        first, variants = group[0], {r.label: r.variant for r in group}
+        folders = {(r.label, r.pair, r.seed): str(r.folder) for r in group}
+        for metric, part in _measured(group):
+            columns = by_pair(group, metric, part)
             for pair, by_row in columns.items():
-                for label in sorted(by_row, key=place):
-                    other = reference(label, variants)
-                    p = p_value(by_row[label], by_row.get(other, {})) if other else None
-                    printed = _printed(mine[0], columns, pair, variants[label], metric) if part == "pooled" else None
-                    row = [mine[0].dataset, mine[0].experiment, label, pair, part, metric]
-                    where = [folders.get((label, pair, seed), "") for seed in sorted(by_row[label])]
-                    writer.writerow([*row, *_numbers(by_row[label], printed, p), ";".join(filter(None, where))])
+                for label in sorted(by_row, key=row_order):
+                    reference = tables.reference_row(label, variants)
+                    p = tables.p_value(by_row[label], by_row.get(reference, {})) if reference else None
+                    printed = _printed(first, columns, pair, variants[label], metric) if part == "pooled" else None
+                    row = [first.dataset, first.experiment, label, pair, part, metric]
+                    seed_folders = [folders.get((label, pair, seed), "") for seed in sorted(by_row[label])]
+                    numbers = _numbers(by_row[label], printed, p)
+                    writer.writerow([*row, *numbers, ";".join(filter(None, seed_folders))])
     return text.getvalue()
 
 
 def _numbers(values: dict[int, float], printed: float | None, p: float | None) -> list[str]:
-    """From the number of seeds on to p."""
+    """The columns from `seeds` to `p`."""
     found = summarise(values)
     assert found is not None
     each = " ".join(f"{seed}:{value:.3f}" for seed, value in sorted(values.items()))
@@ -139,28 +132,31 @@ def _numbers(values: dict[int, float], printed: float | None, p: float | None) -
     return [str(found.seeds), *numbers, "" if p is None else f"{p:.4g}"]
 
 
-def _groups(records: Sequence[Record]) -> Iterator[tuple[tuple[str, str, str], list[Record]]]:
-    for group in dict.fromkeys((r.dataset, r.experiment, r.pair) for r in records):
-        yield group, [r for r in records if (r.dataset, r.experiment, r.pair) == group]
+def _by_pair_and_row(records: Sequence[Record]) -> dict[tuple[str, str, str], dict[str, list[Record]]]:
+    """(data set, experiment, pair) -> label -> the records of its seeds, labels in the order of the tables."""
+    groups: dict[tuple[str, str, str], dict[str, list[Record]]] = {}
+    for r in records:
+        groups.setdefault((r.dataset, r.experiment, r.pair), {}).setdefault(r.label, []).append(r)
+    return {key: {label: rows[label] for label in sorted(rows, key=row_order)} for key, rows in groups.items()}
 
 
 def _measured(records: Sequence[Record]) -> list[tuple[str, str]]:
     classes = dict.fromkeys(c for r in records for c in r.result.get("pooled", {}).get("class_accuracy", {}))
     each = ["accuracy", "class_mean_accuracy", "macro_f1", *(f"class_accuracy/{name}" for name in classes)]
-    return [(metric, part) for metric in each for part in PARTS] + [(m, "") for m in (*WHOLE, *LAST, TRAINING)]
+    return [(metric, part) for metric in each for part in PARTS] + [(m, "") for m in (*WHOLE, *LOGGED, TRAINING)]
 
 
 def _printed(record: Record, columns: Columns, pair: str, variant: str, metric: str) -> float | None:
-    """The paper's figure; of VisDA it has classes and their mean, of others accuracies of pairs and their average."""
+    """The paper's figure, which is for VisDA a class or their mean, else the accuracy of a pair or the average."""
     printed = paper.table(record.dataset, record.experiment)
-    if record.dataset in BY_CLASS:
+    if record.dataset in tables.BY_CLASS:
         name, _, of_class = metric.partition("/")
         column = {"class_accuracy": of_class, "class_mean_accuracy": AVERAGE}.get(name, "")
         return printed.mean(variant, column) if printed and pair in DATASETS[record.dataset].pairs else None
-    return paper_figure(printed, columns, variant, pair) if metric == "accuracy" else None
+    return tables.paper_figure(printed, columns, variant, pair) if metric == "accuracy" else None
 
 
-def _summary(records: Sequence[Record], metric: str, part: str) -> Summary | None:
+def _summary(records: Sequence[Record], metric: str, part: str = "") -> Summary | None:
     found = {r.seed: value for r in records if (value := r.value(metric, part)) is not None}
     return summarise(found)
 

@@ -1,7 +1,7 @@
-"""The figures the paper prints (arXiv 2503.00286), and what is known to be wrong with them.
+"""The figures that the paper prints (arXiv 2503.00286), with notes on those that cannot be right.
 
-`paper.json` holds its result tables 1, 3, 4, 5 and 6 with columns and rows named as in this package. They are there to
-be compared with, not to be trusted: several averages do not follow from their rows, and some cells cannot be.
+`paper.json` holds its tables 1, 3, 4, 5 and 6 with columns and rows named as in this package, for comparison only:
+several averages do not follow from their rows, and some cells are impossible.
 """
 
 import json
@@ -10,9 +10,10 @@ from functools import cache
 from importlib.resources import files
 
 METHOD = "unihssl"
-UNIHSSL = f"{METHOD}:paper"  # its method with its preset: the row of a table
+UNIHSSL = f"{METHOD}:paper"  # the paper's method with its preset
 METHODS = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan+sup", "mcc+sup", "biadapt", UNIHSSL)
-ORDER = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan", "cdan+sup", "mcc", "mcc+sup", "biadapt")  # of rows
+# The rows of a table in order.
+ORDER = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan", "cdan+sup", "mcc", "mcc+sup", "biadapt")
 AVERAGE = "Avg"
 
 

@@ -1,6 +1,5 @@
-"""How a data set is experimented on: its pairs, backbone and knobs, where nothing else is asked for."""
+"""How a data set is experimented on: its pairs, backbone and knobs, unless the user asks for others."""
 
-import difflib
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,118 +8,122 @@ from pathlib import Path
 from typing import Any
 
 from unihssl import methods
-from unihssl.api import resolve
-from unihssl.config import Settings, knob_fields
+from unihssl.config import Settings, knob_fields, parse
 from unihssl.data import catalog
 from unihssl.data.catalog.dataset import Dataset
-from unihssl.data.listed import Listed
-from unihssl.errors import UserError
+from unihssl.data.source import Source
+from unihssl.errors import Setting, UserError
 from unihssl.experiments import schedules
 from unihssl.experiments.paper import METHOD, METHODS, UNIHSSL
-from unihssl.experiments.runner import LoadPair, Role, Run
-from unihssl.methods.presets import has_preset, preset_for
+from unihssl.experiments.results import Role
+from unihssl.experiments.runner import LoadPair, Run
+from unihssl.methods.recipe import has_preset, preset_name, resolve
 
 # The paper trains a ResNet-101 on VisDA and a ResNet-50, the default, elsewhere. Digits must not be mirrored.
 KNOBS: Mapping[str, Mapping[str, Any]] = {
     "visda-2017": {"backbone": "resnet101"},
     "digits": {"backbone": "small_cnn", "flip": False},
 }
-PAIRS = {"digits": ("mnist/uci",)}  # those that need no file
-SCHEDULE = {"digits": "recipe"}
+PAIRS = {"digits": ("mnist/uci",)}  # the pair that needs no download
+SCHEDULE = {"digits": "recipe"}  # of other data sets `paper`
 WITH_PRESETS = typing.get_args(typing.get_type_hints(Settings)["dataset"])
+ELSEWHERE = {"labeled": "pairs", "unlabeled": "pairs", "seed": "seeds", "method": "methods"}  # knob -> its option
 
 
-def _likeness(name: str, method: str) -> float:
-    """Of a name to the method's knob that is most like it."""
-    known = knob_fields(Settings, methods.get(method).Params)
-    return max(difflib.SequenceMatcher(None, name, knob).ratio() for knob in known)
-
-
-def load_pair(dataset: str, root: Path, pair: str) -> tuple[Listed, Listed]:
+def load_pair(dataset: str, root: Path, pair: str) -> tuple[Source, Source]:
     return catalog.load(dataset, pair, root)
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """A data set at a place, and what the user asked for."""
+    """A data set at a place, how long to train on it, and the knobs that the user asked for.
+
+    >>> protocol = Protocol(catalog.get("pacs"), Path("data/pacs"), schedule="fast", asked={"lr": 0.001})
+    >>> protocol.pairs()[0], protocol.knobs("mcc")["max_steps"]
+    ('P/A', 500)
+    """
 
     dataset: Dataset
     root: Path = Path("data")
-    preset: str = ""  # of experiments.schedules
+    schedule: str = ""  # of experiments.schedules; empty: the data set's default
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def loader(self) -> LoadPair:
+        """Loads a pair by name; can be sent to other processes."""
         return partial(load_pair, self.dataset.name, self.root.resolve())
 
-    def pairs(self, wish: str = "") -> list[str]:
-        """`paper`, `all` or a list with commas, each pair by its usual name; by default the paper's, else all."""
+    def pairs(self, requested: str = "") -> list[str]:
+        """`paper`, `all` or a list such as `A/W,D/A`; by default the paper's, else all.
+
+        Pairs come back by their usual names, each once.
+        """
         default = PAIRS.get(self.dataset.name) or self.dataset.all_pairs
-        if wish == "paper" and not self.dataset.pairs:
-            raise UserError(f"{self.dataset.name}: the paper has no pairs of it; --pairs all, or a list")
+        if requested == "paper" and not self.dataset.pairs:
+            every = Setting("pairs", "all")
+            raise UserError(f"{self.dataset.name}: the paper has no pairs of it; use {every} or a list")
         domains = self.dataset.domains
-        every = [f"{a.short}/{b.short}" for a in domains for b in domains if a is not b]
-        named = {"": default, "paper": default, "all": every}.get(wish) or wish.split(",")
+        every_pair = [f"{a.short}/{b.short}" for a in domains for b in domains if a is not b]
+        named = {"": default, "paper": default, "all": every_pair}.get(requested) or requested.split(",")
         return list(dict.fromkeys(self._usual_name(pair.strip()) for pair in named))
 
-    def methods(self, wish: str = "") -> list[str]:
-        """`paper`, `all` or a list with commas; by default the paper's eight and our own on its data sets, else all.
+    def methods(self, requested: str = "") -> list[str]:
+        """`paper`, `all` or a list such as `mcc,mcc:original`, where `mcc:original` names a method and its preset.
 
-        `mcc:original` is a method with another preset than its default.
+        By default the paper's eight and ours on the paper's data sets, else all.
         """
         every = (*methods.available(), UNIHSSL)
         default = (*METHODS, METHOD) if self.dataset.pairs else every
-        names = {"": default, "paper": METHODS, "all": every}.get(wish) or wish.split(",")
+        names = {"": default, "paper": METHODS, "all": every}.get(requested) or requested.split(",")
         for name in names:
             method, _, preset = name.strip().partition(":")
-            preset_for(methods.get(method).name, preset)
+            preset_name(method, preset)
         return list(dict.fromkeys(name.strip() for name in names))
 
-    def run(self, pair: str, method: str, seed: int, role: Role, **extra: Any) -> Run:
-        """A run with this protocol's knobs; `extra` is what makes it this cell of the grid."""
-        return Run(pair, self.knobs(method) | extra | {"seed": seed}, dataset=self.dataset.name, roles=(role,))
+    def run(self, pair: str, row: str, seed: int, role: Role, **extra: Any) -> Run:
+        """A run of this protocol; `extra` are the knobs that make it this cell of the grid."""
+        return Run(pair, self.knobs(row) | extra | {"seed": seed}, dataset=self.dataset.name, roles=(role,))
 
     def knobs(self, row: str) -> dict[str, Any]:
-        """Of a method, or of a method and its preset; what was asked for and it does not know is for others."""
+        """The knobs to train a row (`method` or `method:preset`) with. The method gets the asked ones that it has."""
         name = self.dataset.name
         method, _, preset = row.partition(":")
         known = knob_fields(Settings, methods.get(method).Params)
-        own = {"dataset": name} if name in WITH_PRESETS else {}
-        asked = {k: v for k, v in self.asked.items() if k in known}
-        if preset or not has_preset(method, str(asked.get("preset", ""))):
+        dataset = {"dataset": name} if name in WITH_PRESETS else {}
+        asked = {knob: value for knob, value in self.asked.items() if knob in known}
+        if preset or ("preset" in asked and not has_preset(method, str(asked["preset"]))):
             asked["preset"] = preset
-        base = {"tensorboard": False, **own, **KNOBS.get(name, {}), **asked, "method": method}
-        schedule = schedules.get(self.preset or SCHEDULE.get(name, "paper"))
-        length = {k: v for k, v in schedule.knobs_on(name).items() if k in known}
-        if schedule.keep_steps and resolve(base)[0].steps:
-            length.pop("epochs", None)  # to ask for epochs would drop the preset's steps
+        base = {"tensorboard": False, **dataset, **KNOBS.get(name, {}), **asked, "method": method}
+        schedule = self.schedule or SCHEDULE.get(name, "paper")
+        length = {knob: value for knob, value in schedules.get(schedule, name).items() if knob in known}
+        if schedule in schedules.KEEP_STEPS and resolve(base)[0].steps:
+            length.pop("epochs", None)  # asking for epochs would drop the preset's steps
         return length | base
 
     def check_asked(self, rows: Sequence[str]) -> None:
-        """Refuse settings that none of these methods knows, and those that options are for."""
-        preset = str(self.asked.get("preset", ""))
+        """Refuse knobs that none of these rows' methods has, and those that a grid goes through."""
         names = [row.partition(":")[0] for row in rows]
+        preset = str(self.asked.get("preset", ""))
         if not any(has_preset(name, preset) for name in names):
-            preset_for(names[0], preset)  # which says what there is
-        options = dict.fromkeys(("labeled", "unlabeled"), "--pairs")
-        options |= {"seed": "--seeds", "method": "unihssl benchmark --methods"}
-        for name in self.asked:
-            if name in options:
-                raise UserError(f"--set {name}: a grid goes through several; use {options[name]}")
-            if not any(name in knob_fields(Settings, methods.get(m).Params) for m in names):
-                others = [m.name for m in methods.available().values() if name in knob_fields(m.Params)]
-                if others:
-                    raise UserError(f"--set {name}: a knob of {', '.join(others)}; none of these methods has it")
-                nearest = max(names, key=partial(_likeness, name))
-                resolve({"method": nearest, name: self.asked[name]})  # says what was meant
+            preset_name(names[0], preset)  # raises, naming those that it has
+        params = [methods.get(name).Params for name in names]
+        for knob in self.asked:
+            if knob in ELSEWHERE:
+                option = Setting(ELSEWHERE[knob])
+                raise UserError(f"{knob} cannot be set: a grid goes through several; use {option}")
+            if knob not in knob_fields(Settings, *params):
+                owners = [m.name for m in methods.available().values() if knob in knob_fields(m.Params)]
+                if owners:
+                    raise UserError(f"{knob} is a knob of {', '.join(owners)}; none of these methods has it")
+                parse({knob: self.asked[knob]}, (Settings, *params))  # raises, naming the nearest knob
 
     def cautions(self) -> list[str]:
-        """What must be known before results are believed."""
+        """Known flaws of the data set that the asked knobs do not cure."""
         cured = self.dataset.cure and self.asked.get("group_by") == self.dataset.cure
         return [f"{self.dataset.name}: {self.dataset.caution}"] if self.dataset.caution and not cured else []
 
     def check(self, pairs: Sequence[str]) -> list[str]:
-        """Look for the domains of these pairs; what is not there is refused, what differs is told."""
+        """Refuse missing domains of these pairs; return notes on those that differ from the published ones."""
         domains = {d.name: d for pair in pairs for d in self.dataset.pair(pair)}
         found = [catalog.load_domain(self.dataset, d, self.root) for d in domains.values()]
         return [note for listed in found for note in listed.notes]

@@ -1,4 +1,4 @@
-"""A table as Markdown, LaTeX or for the terminal; columns without a number are left out."""
+"""Tables as Markdown, as LaTeX and for the terminal. Columns without a number are left out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,12 +20,12 @@ def markdown(tables: Sequence[Table]) -> str:
 
 
 def latex(tables: Sequence[Table]) -> str:
-    """Needs the packages booktabs and adjustbox."""
+    """Tables that need the packages booktabs and adjustbox."""
     return "\n".join(_latex(_without_empty(table)) for table in tables)
 
 
 def terminal(table: Table, width: int) -> "Group":
-    """Columns that do not fit beside one another go into blocks below, each with the rows' names; nothing is cut."""
+    """The table for a terminal of this width: columns that do not fit go into blocks below, each with the labels."""
     from rich.console import Group
     from rich.text import Text
 
@@ -55,8 +55,8 @@ def _grid(table: Table, block: Sequence[int], width: int) -> "Grid":
 
 
 def _blocks(table: Table, width: int) -> list[list[int]]:
-    """As many columns in each as the width has room for; one at least."""
-    beside = 2  # a column's padding and what divides it from the next
+    """The columns of each block: as many as fit the width, at least one."""
+    beside = 2  # a column's padding and divider
     blocks: list[list[int]] = [[]]
     start = used = _names_width(table, width) + 2 * beside
     for i in range(len(table.columns) - 1):
@@ -70,7 +70,7 @@ def _blocks(table: Table, width: int) -> list[list[int]]:
 
 
 def _names_width(table: Table, width: int) -> int:
-    """Of the first column; names longer than half of the width are broken."""
+    """The width of the first column; labels longer than half of the terminal are wrapped."""
     return min(max((len(label) for label, _ in table.rows), default=0), width // 2)
 
 
@@ -122,7 +122,7 @@ def _latex_cell(cell: Cell | str) -> str:
 
 
 def _tex(text: str) -> str:
-    return "".join(LATEX.get(sign, sign) for sign in text).replace("--", "-{}-")  # else a dash
+    return "".join(LATEX.get(sign, sign) for sign in text).replace("--", "-{}-")  # not a dash
 
 
 def _plain(cell: Cell | str) -> str:
@@ -137,7 +137,7 @@ def _number(cell: Cell) -> str:
 
 
 def _compared(cell: Cell, mark: str) -> str:
-    """The paper's figure with its footnote, and the difference of what is printed."""
+    """The paper's figure with its footnote, and the difference between the numbers as printed."""
     if cell.paper is None:
         return ""
     note = mark.format(cell.note) if cell.note else ""

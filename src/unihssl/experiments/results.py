@@ -1,36 +1,56 @@
-"""Finished runs read back from their folders: config.yaml, result.json, metrics.jsonl; run.json, environment.json."""
+"""Finished runs read back from their folders, as the records that tables and figures are made of.
 
+A record holds what its run saved. Nothing is filled in from the presets or defaults of the version that reads it.
+"""
+
+import json
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from unihssl import methods
-from unihssl.config import Settings, knob_fields
+from unihssl.config import Settings, changes_result, knob_fields
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
-from unihssl.experiments.paper import UNIHSSL
-from unihssl.experiments.runner import NOTE
-from unihssl.files import read_json
-from unihssl.methods.presets import DEFAULT, GENERAL
-from unihssl.training.log import read_metrics
-from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_config
+from unihssl.experiments.paper import METHOD, UNIHSSL
+from unihssl.run_folder import RunFolder
 
 PARTS = ("pooled", "labeled", "unlabeled")
-LAST = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # ours -> the log's
-WHOLE = ("domain_accuracy", "oracle_routing_accuracy")
+LOGGED = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # metric -> name in the log
+WHOLE = ("domain_accuracy", "oracle_routing_accuracy")  # metrics of both test parts together
 TRAINING = "unlabeled_training_accuracy"
 BENCHMARK, ABLATION, SENSITIVITY = "benchmark", "ablation", "sensitivity"
 OF_ROBUST = "ablation-of-robust"
 EXPERIMENTS = BENCHMARK, ABLATION, OF_ROBUST, SENSITIVITY
-ENVIRONMENT = "environment.json"
-_NO_SETTING = FREE_TO_CHANGE | {"seed"}
+
+# Runs of 0.1.0 did not save their row. These were the default presets of its methods.
+OLD_DEFAULT_PRESET, OLD_DEFAULT_PRESETS = "finetune", {METHOD: "robust"}
+
+
+@dataclass(frozen=True)
+class Role:
+    """A run's place in an experiment: `Role("ablation", "w/o WMA")` is a row of the ablation's table."""
+
+    experiment: str
+    variant: str
+
+
+class Purpose(NamedTuple):
+    """What a run was trained for. A run by itself has no roles."""
+
+    dataset: str
+    pair: str
+    roles: list[Role]
 
 
 @dataclass(frozen=True)
 class Record:
-    """One finished run in one of its roles. `variant` is the row of its table."""
+    """One finished run in one of its roles.
+
+    `variant` is the row as the experiment names it. `label` also tells it from rows of other settings.
+    """
 
     dataset: str
     pair: str
@@ -39,33 +59,32 @@ class Record:
     seed: int
     result: dict[str, Any]
     settings: dict[str, Any] = field(default_factory=dict)
-    last: dict[str, float] = field(default_factory=dict)  # of the log, at the end of training
-    label: str = ""  # the variant, told apart from another of the same name
+    last: dict[str, float] = field(default_factory=dict)  # the metrics of LOGGED at the end of training
+    label: str = ""
     folder: Path = Path()
-    environment: dict[str, Any] = field(default_factory=dict)  # empty: not noted
+    environment: dict[str, Any] = field(default_factory=dict)  # empty if the run did not save it
 
     @property
     def method(self) -> str:
-        return str(self.settings.get("method", Settings.method))
+        return str(self.settings.get("method", "?"))
 
     @property
-    def recipe(self) -> str:
-        """The method, and its preset unless that is its default."""
+    def row(self) -> str:
+        """The method, or `method:preset` unless that preset was the default when the run was made."""
+        if "row" in self.environment:
+            return str(self.environment["row"])
         preset = str(self.settings.get("preset", ""))
-        return self.method if preset in ("", GENERAL, DEFAULT.get(self.method)) else f"{self.method}:{preset}"
+        default = OLD_DEFAULT_PRESETS.get(self.method, OLD_DEFAULT_PRESET)
+        return self.method if preset in ("", default) else f"{self.method}:{preset}"
 
     @property
     def knob(self) -> str:
-        """What a run of a sensitivity study varies: its variant is `knob=value`."""
+        """The knob that a sensitivity study varies: its variants are `knob=value`."""
         return self.variant.partition("=")[0]
 
-    def setting(self, knob: str) -> Any:
-        """As the run has it; a run older than the knob had what is now its default. None where nothing is known."""
-        return self.settings.get(knob, _defaults(self.method).get(knob))
-
     def value(self, metric: str, part: str = "pooled") -> float | None:
-        """In percent; a class is asked for as `class_accuracy/bus`. None where it was not measured."""
-        if metric in LAST:
+        """A metric in percent, such as `accuracy` or `class_accuracy/bus`; None where it was not measured."""
+        if metric in LOGGED:
             found = self.last.get(metric)
         elif metric in WHOLE:
             found = self.result.get(metric)
@@ -79,36 +98,107 @@ class Record:
 
 
 def read_records(folders: Iterable[Path], preferred: Set[Path] = frozenset()) -> list[Record]:
-    """Every role of every finished run in these folders, or in folders of them; those under way are passed over.
+    """One record for each role of each finished run in or below these folders, in the order of the tables.
 
-    A copy of a run counts once. Otherwise a run must not be there twice, such as from two versions of this package,
-    unless one of the two is `preferred`.
+    >>> read_records([Path("runs/pacs")])[0].value("accuracy")
+    87.3
+
+    Copies of a run count once. Two different runs of one row, pair and seed are refused unless one is `preferred`.
     """
-    there = (path.parent for folder in folders for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file())
-    found = {folder.resolve(): folder for folder in there}
-    twins: dict[tuple[object, ...], list[Record]] = {}
-    for r in told_apart(sorted((record for folder in found.values() for record in _read(folder)), key=_order)):
-        twins.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), []).append(r)
-    records = []
-    for same in twins.values():
-        chosen = _without_copies([r for r in same if r.folder in preferred] or same)
-        if len(chosen) > 1:
-            raise UserError(f"{chosen[0].folder} and {chosen[1].folder}: the same run twice; move one of them away")
-        records += chosen
+    runs = {run.path.resolve(): run for folder in folders for run in find_runs(folder)}
+    records = sorted((record for run in runs.values() for record in _read(run)), key=_order)
+    cells: dict[tuple[object, ...], list[Record]] = {}
+    for r in label_records(records):
+        cells.setdefault((r.dataset, r.pair, r.experiment, r.label, r.seed), []).append(r)
+    chosen = []
+    for candidates in cells.values():
+        distinct = _without_copies([r for r in candidates if r.folder in preferred] or candidates)
+        if len(distinct) > 1:
+            raise UserError(f"{distinct[0].folder} and {distinct[1].folder}: the same run twice; move one of them away")
+        chosen += distinct
+    return chosen
+
+
+def read_all(folders: Sequence[Path]) -> list[Record]:
+    """Records of the folders a user named: a missing folder, or no finished run at all, is an error."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UserError(f"{folder}: no such folder")
+    records = read_records(folders)
+    if not records:
+        files = RunFolder(Path())
+        named = ", ".join(map(str, folders))
+        raise UserError(f"{named}: no finished run in it (a folder with {files.config} and {files.result})")
     return records
 
 
+def find_runs(folder: Path) -> list[RunFolder]:
+    """The finished runs in a folder or anywhere below it, by path."""
+    found = (RunFolder(path.parent) for path in sorted(folder.rglob(RunFolder(folder).result.name)))
+    return [run for run in found if run.is_run]
+
+
+def saved_settings(run: RunFolder) -> dict[str, Any]:
+    """Every setting that the run saved, by the name that it has today."""
+    return {_former_names().get(name, name): value for name, value in run.read_config().items()}
+
+
+def read_purpose(run: RunFolder, settings: dict[str, Any]) -> Purpose:
+    """What a grid noted in the run's folder; for other runs data set and pair follow from the sources' names."""
+    note = run.read_purpose()
+    if not note:
+        return _by_sources(settings)
+    try:
+        roles = [Role(str(role["experiment"]), str(role["variant"])) for role in note["roles"]]
+        return Purpose(str(note["dataset"]), str(note["pair"]), roles)
+    except (KeyError, TypeError):
+        raise UserError(f"{run.purpose}: expected dataset, pair and roles") from None
+
+
+def label_records(records: Sequence[Record]) -> list[Record]:
+    """The records with their labels: runs of one row with different settings become rows that name the difference.
+
+    A knob that some runs did not save, because their version did not have it, is compared among the others.
+    """
+    rows: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in records:
+        named_by_method = record.experiment == BENCHMARK and record.variant == record.method
+        name = record.row if named_by_method else record.variant
+        rows.setdefault((record.dataset, record.experiment, name, record.row), []).append(record)
+    labels = {}
+    for (_, _, name, _), members in rows.items():
+        knobs = sorted({knob for member in members for knob in member.settings if _separates(knob)})
+        saved = {knob: {str(m.settings[knob]) for m in members if knob in m.settings} for knob in knobs}
+        differing = [knob for knob in knobs if len(saved[knob]) > 1]
+        for member in members:
+            # The variant of a sensitivity study names no method: the paper's goes without saying.
+            details = [member.row] if member.experiment == SENSITIVITY and member.row != UNIHSSL else []
+            details += [f"{knob}={member.settings[knob]}" for knob in differing if knob in member.settings]
+            labels[id(member)] = f"{name} [{', '.join(details)}]" if details else name
+    return [replace(record, label=labels[id(record)]) for record in records]
+
+
+@cache
+def _former_names() -> dict[str, str]:
+    """Former name of a knob -> its name today."""
+    fields = knob_fields(Settings, *(method.Params for method in methods.available().values()))
+    return {former: name for name, (spec, _) in fields.items() if (former := spec.metadata["formerly"])}
+
+
+def _separates(knob: str) -> bool:
+    return changes_result(knob) and knob != "seed"
+
+
 def _without_copies(records: Sequence[Record]) -> list[Record]:
-    """A copy of a run has its folder's name and its result."""
-    kept: list[Record] = []
-    for r in records:
-        if not any(r.folder.name == other.folder.name and r.result == other.result for other in kept):
-            kept.append(r)
-    return kept
+    """The first of each run: copies share its folder's name and its result."""
+    first: dict[tuple[str, str], Record] = {}
+    for record in records:
+        first.setdefault((record.folder.name, json.dumps(record.result, sort_keys=True)), record)
+    return list(first.values())
 
 
 def _order(record: Record) -> tuple[Any, ...]:
-    """By what a record is, never by what its folder is called: experiments as the paper has them, pairs too."""
+    """Experiments and pairs as in the paper. What a folder is called decides nothing but ties."""
     known = DATASETS.get(record.dataset)
     pairs = list(known.all_pairs) if known else []
     rank = EXPERIMENTS.index(record.experiment) if record.experiment in EXPERIMENTS else len(EXPERIMENTS)
@@ -116,73 +206,21 @@ def _order(record: Record) -> tuple[Any, ...]:
     return (record.dataset, rank, record.experiment, pair, record.pair, record.variant, record.seed, record.folder)
 
 
-def read_all(folders: Sequence[Path]) -> list[Record]:
-    for folder in folders:
-        if not folder.is_dir():
-            raise UserError(f"{folder}: no such folder")
-    records = read_records(folders)
-    if not records:
-        named = ", ".join(map(str, folders))
-        raise UserError(f"{named}: no finished run in it (a folder with {CONFIG} and {RESULT})")
-    return records
-
-
-def _read(folder: Path) -> list[Record]:
-    settings, result = read_config(folder), read_json(folder / RESULT)
-    rows = read_metrics(folder)
-    last = {ours: row[theirs] for row in rows for ours, theirs in LAST.items() if theirs in row}
-    method, seed = str(settings.get("method", "?")), int(settings.get("seed", 0))
-    dataset, pair, roles = read_purpose(folder, settings)
-    roles = roles or [(BENCHMARK, method)]
-    environment = read_json(folder / ENVIRONMENT) if (folder / ENVIRONMENT).exists() else {}
+def _read(run: RunFolder) -> list[Record]:
+    settings, result, environment = saved_settings(run), run.read_result(), run.read_environment()
+    stats = [row["stats"] for row in run.read_metrics()]
+    last = {metric: logged[name] for logged in stats for metric, name in LOGGED.items() if name in logged}
+    dataset, pair, roles = read_purpose(run, settings)
+    seed, method = int(settings.get("seed", 0)), str(settings.get("method", "?"))
     return [
-        Record(dataset, pair, *role, seed, result, settings, last, folder=folder, environment=environment)
-        for role in roles
+        Record(dataset, pair, role.experiment, role.variant, seed, result, settings, last, "", run.path, environment)
+        for role in roles or [Role(BENCHMARK, method)]
     ]
 
 
-def read_purpose(folder: Path, settings: dict[str, Any]) -> tuple[str, str, list[tuple[str, str]]]:
-    """Data set, pair, and each experiment with the row the run is of it: as noted, else by its sources alone."""
-    if not (folder / NOTE).exists():
-        return (*_by_sources(settings), [])
-    note = read_json(folder / NOTE)
-    try:
-        roles = [(str(role["experiment"]), str(role["variant"])) for role in note["roles"]]
-        return str(note["dataset"]), str(note["pair"]), roles
-    except (KeyError, TypeError):
-        raise UserError(f"{folder / NOTE}: expected dataset, pair and roles") from None
-
-
-def _by_sources(settings: dict[str, Any]) -> tuple[str, str]:
-    """Data set and pair of a run that no grid has noted: its sources' names."""
+def _by_sources(settings: dict[str, Any]) -> Purpose:
     sources = [str(settings.get(role, "")) for role in ("labeled", "unlabeled")]
     if all(source.startswith(PREFIX) for source in sources):
         names = [source.removeprefix(PREFIX).partition("@")[0].partition("/") for source in sources]
-        return names[0][0], "/".join(name[2] for name in names)
-    return "", "/".join(Path(source).name or "?" for source in sources)
-
-
-def told_apart(records: Sequence[Record]) -> list[Record]:
-    """Runs of one row that were set differently, but for the seed, become rows that say what differs."""
-    rows: dict[tuple[str, str, str, str], list[Record]] = {}
-    for record in records:
-        by_preset = record.experiment == BENCHMARK and record.variant == record.method  # as `method:preset` would be
-        name = record.recipe if by_preset else record.variant
-        rows.setdefault((record.dataset, record.experiment, name, record.recipe), []).append(record)
-    labels = {}
-    for (_, _, name, _), members in rows.items():
-        knobs = sorted({knob for member in members for knob in member.settings} - _NO_SETTING)
-        differing = [knob for knob in knobs if len({str(m.setting(knob)) for m in members} - {"None"}) > 1]
-        for member in members:
-            other = member.experiment == SENSITIVITY and member.recipe != UNIHSSL
-            said = [member.recipe] if other else []  # its variant names a knob alone
-            said += [f"{knob}={member.setting(knob)}" for knob in differing if member.setting(knob) is not None]
-            labels[id(member)] = f"{name} [{', '.join(said)}]" if said else name
-    return [replace(record, label=labels[id(record)]) for record in records]
-
-
-@cache
-def _defaults(method: str) -> dict[str, Any]:
-    """Of every knob a run of this method has; of the general ones for a method that is not installed."""
-    known = methods.available().get(method)
-    return {name: spec.default for name, (spec, _) in knob_fields(Settings, *([known.Params] if known else [])).items()}
+        return Purpose(names[0][0], "/".join(name[2] for name in names), [])
+    return Purpose("", "/".join(Path(source).name or "?" for source in sources), [])

@@ -1,4 +1,4 @@
-"""A grid of runs: each in a folder named by its configuration, none run twice, one failure no reason to stop."""
+"""A grid of runs. Each has a folder named by its configuration; none is trained twice; a failure stops no other."""
 
 import hashlib
 import json
@@ -10,75 +10,65 @@ from pathlib import Path
 from typing import Any
 
 from unihssl import __version__
-from unihssl.api import resolve, train
-from unihssl.config import deciding_knobs
-from unihssl.errors import RunInterruptedError, UserError
+from unihssl.config import changes_result, deciding_knobs
+from unihssl.errors import RunInterruptedError, Setting, Spell, UserError
 from unihssl.experiments.launchers import Launcher
-from unihssl.files import read_json, write_json
+from unihssl.experiments.results import Role, saved_settings
 from unihssl.interrupt import termination_interrupts
-from unihssl.training.display import Display
-from unihssl.training.run_directory import CONFIG, FREE_TO_CHANGE, RESULT, read_config
+from unihssl.methods.recipe import all_knobs, resolve
+from unihssl.run_folder import RunFolder
 
-NOTE = "run.json"
-
-
-@dataclass(frozen=True)
-class Role:
-    """What a run is good for: an experiment (`ablation`), and the row of its table (`w/o WMA`)."""
-
-    experiment: str
-    variant: str
+LoadPair = Callable[[str], tuple[Any, Any]]  # a pair's name -> its labeled and its unlabeled domain
 
 
 @dataclass(frozen=True)
 class Run:
-    """One cell of a table, or of several: a pair of domains, and the knobs to train with."""
+    """A pair of domains and the knobs to train with: one cell of a table, or of several.
+
+    >>> Run("A/W", {"method": "mcc", "seed": 0}, dataset="office-31", roles=(Role("benchmark", "mcc"),))
+    """
 
     pair: str
     knobs: dict[str, Any]
-    result: dict[str, Any] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)  # empty until the run is finished
     failure: str = ""
     dataset: str = ""
     roles: tuple[Role, ...] = ()
     samples: str = ""  # digest of both domains' names and labels
 
     def folder(self, out: Path) -> Path:
-        """Named by all that decides the result: the settings that matter to training, and this package's version."""
+        """Its folder under `out`, named by what decides the result: data, settings and this package's version."""
         knobs = deciding_knobs(*resolve(self.knobs))
         content = json.dumps([__version__, self.dataset, self.pair, knobs], sort_keys=True)
         return out / hashlib.sha256(content.encode()).hexdigest()[:16]
 
-    def note(self, out: Path) -> None:
-        """Say in the run's folder what it was trained for, so that tables can be made from folders alone."""
-        path = self.folder(out) / NOTE
-        before = read_json(path) if path.exists() else {"roles": []}
-        roles = before["roles"] + [role for role in map(asdict, self.roles) if role not in before["roles"]]
-        samples = before.get("samples") or self.samples
-        if roles != before["roles"]:
-            write_json(path, {"dataset": self.dataset, "pair": self.pair, "samples": samples, "roles": roles})
+    def note_purpose(self, out: Path) -> None:
+        """Add the run's roles to those noted in its folder, from which tables are made."""
+        folder = RunFolder(self.folder(out))
+        noted = folder.read_purpose() or {"roles": []}
+        roles = noted["roles"] + [role for role in map(asdict, self.roles) if role not in noted["roles"]]
+        samples = noted.get("samples") or self.samples
+        if roles != noted["roles"]:
+            purpose = {"dataset": self.dataset, "pair": self.pair, "samples": samples, "roles": roles}
+            folder.write_purpose(purpose)
 
     def check_finished(self, out: Path) -> None:
-        """Refuse a finished run of other samples or settings than these; what is not known of it is believed."""
-        path, config = self.folder(out) / NOTE, self.folder(out) / CONFIG
-        settings, params = resolve(self.knobs)
-        now = {k: v for k, v in (asdict(settings) | asdict(params)).items() if k not in FREE_TO_CHANGE}
-        then = read_config(self.folder(out)) if config.exists() else {}
-        other = [f"{k}={then[k]}, now {v}" for k, v in now.items() if k in then and then[k] != v]
-        if other:  # a default that changed has left the folder's name as it was
-            raise UserError(
-                f"{self.folder(out)}: this run is finished, but with {other[0]}; "
-                "give another --out, or move the folder away"
-            )
-        before = read_json(path).get("samples") if path.exists() else None
-        if before and self.samples and before != self.samples:
-            raise UserError(
-                f"{self.folder(out)}: this run of {self.dataset} {self.pair} is finished, but on other samples "
-                "than are here now; give another --out, or move the folder away"
-            )
+        """Refuse a finished run of other settings or samples; what it did not save is taken to agree."""
+        folder = RunFolder(self.folder(out))
+        way_out = f"choose another {Setting('out')}, or move the folder away"
+        saved = saved_settings(folder) if folder.is_run else {}
+        for knob, value in all_knobs(*resolve(self.knobs)).items():
+            if changes_result(knob) and saved.get(knob, value) != value:  # a changed default keeps the folder's name
+                changed = f"{knob}={saved[knob]}, now {value}"
+                raise UserError(f"{folder.path}: this run is finished, but with {changed}; {way_out}")
+        samples = folder.read_purpose().get("samples")
+        if samples and self.samples and samples != self.samples:
+            of = f"{self.dataset} {self.pair}"
+            raise UserError(f"{folder.path}: this run of {of} is finished, but on other samples; {way_out}")
 
 
 def distinct(runs: Sequence[Run]) -> list[Run]:
-    """Runs of one configuration are one run with all their roles."""
+    """Runs of one configuration merged into one run with all their roles."""
     merged: dict[Path, Run] = {}
     for run in runs:
         folder = run.folder(Path())
@@ -87,22 +77,34 @@ def distinct(runs: Sequence[Run]) -> list[Run]:
     return list(merged.values())
 
 
-LoadPair = Callable[[str], tuple[Any, Any]]
+def finished(run: Run, out: Path) -> bool:
+    return RunFolder(run.folder(out)).is_finished
 
 
-def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Launcher) -> Generator[Run, None, None]:
-    """Every run with its result, or what made it fail, as each is done. `load_pair` must be importable by name."""
-    out = out.resolve()  # a worker may live in another folder
-    waiting = []
+def run_grid(
+    runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Launcher, spell: Spell = str
+) -> Generator[Run, None, None]:
+    """Train what is not finished under `out` and yield each run once, with its `result` or its `failure`.
+
+    Finished runs come first, the others as they end. `load_pair` must be importable by name, because other processes
+    call it. `spell` is how failures spell settings.
+
+    >>> protocol = Protocol(catalog.get("digits"))
+    >>> runs = benchmark_runs(protocol, ["mnist/uci"], ["supervised", "mcc"], seeds=3)
+    >>> for run in run_grid(runs, protocol.loader, Path("runs/digits"), make_launcher("local", workers=2)):
+    ...     print(run.roles[0].variant, run.failure or run.result["pooled"]["accuracy"])
+    """
+    out = out.resolve()  # a worker may have another working directory
     samples = {pair: digest(load_pair, pair) for pair in dict.fromkeys(run.pair for run in runs)}
+    waiting = []
     for run in (replace(run, samples=samples[run.pair]) for run in distinct(runs)):
         settings = resolve(run.knobs)[0]
         if settings.devices * settings.nodes > 1:
             raise UserError("a run of a grid is one process: devices and nodes must be 1; the runs share what there is")
         if finished(run, out):
             run.check_finished(out)
-            run.note(out)
-            yield replace(run, result=read_json(run.folder(out) / RESULT))
+            run.note_purpose(out)
+            yield replace(run, result=RunFolder(run.folder(out)).read_result())
         else:
             waiting.append(run)
     try:
@@ -113,15 +115,18 @@ def run_grid(runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Laun
             for run, outcome in outcomes:
                 if isinstance(outcome, RunInterruptedError):
                     raise outcome
-                if isinstance(outcome, Run) and outcome.result:
-                    outcome.note(out)
-                yield outcome if isinstance(outcome, Run) else replace(run, failure=str(outcome))
+                if isinstance(outcome, Exception):
+                    failure = outcome.worded(spell) if isinstance(outcome, UserError) else str(outcome)
+                    yield replace(run, failure=failure)
+                else:
+                    run.note_purpose(out)
+                    yield replace(run, result=outcome)
     except (KeyboardInterrupt, RunInterruptedError):
-        raise RunInterruptedError("stopped; call again to go on with what is not finished") from None
+        raise RunInterruptedError("stopped; rerun to continue with the unfinished runs") from None
 
 
 def digest(load_pair: LoadPair, pair: str) -> str:
-    """Of the names and labels of a pair's samples; empty where they cannot be had (now)."""
+    """A digest of the names and labels of a pair's samples; empty where they are not available."""
     try:
         domains = load_pair(pair)
     except UserError:
@@ -130,19 +135,17 @@ def digest(load_pair: LoadPair, pair: str) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def finished(run: Run, out: Path) -> bool:
-    return (run.folder(out) / RESULT).exists()
+def _train(run: Run, concurrent_runs: int, load_pair: LoadPair, out: Path) -> dict[str, Any]:
+    """Train in a worker and return the result."""
+    from unihssl.api import train  # slow to import, and tables do not train
+    from unihssl.training.display import Display
 
-
-def _train(run: Run, load_pair: LoadPair, out: Path) -> Run:
     try:
         labeled, unlabeled = load_pair(run.pair)
         with Display(quiet=True) as display:
-            model = train(run.folder(out), labeled, unlabeled, run.knobs, resume=True, display=display)
-    except RunInterruptedError:
+            options: dict[str, Any] = {"resume": True, "display": display, "concurrent_runs": concurrent_runs}
+            return train(run.folder(out), labeled, unlabeled, run.knobs, **options).result
+    except (RunInterruptedError, UserError):
         raise
-    except UserError as error:
-        return replace(run, failure=str(error))
     except Exception as error:  # as text: not every exception can be sent to another process
-        return replace(run, failure=f"{type(error).__name__}: {error}")
-    return replace(run, result=model.result)
+        raise RuntimeError(f"{type(error).__name__}: {error}") from None

@@ -1,151 +1,147 @@
-"""What is said below a table: what to beware of, and with what its runs were made."""
+"""The notes below a table: what makes its numbers doubtful, and how its runs were made."""
 
 import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from functools import cache
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
 
-from unihssl.api import resolve
+from unihssl.config import changes_result
 from unihssl.data.catalog import DATASETS
-from unihssl.errors import UserError
 from unihssl.experiments.designs import ABLATIONS
-from unihssl.experiments.protocol import KNOBS
 from unihssl.experiments.results import ABLATION, OF_ROBUST, Record
-from unihssl.methods.presets import DEFAULT, GENERAL, PRESETS
-from unihssl.training.run_directory import FREE_TO_CHANGE
+from unihssl.experiments.schedules import LENGTHS
 
-PROGRAMS = ("unihssl", "__main__.py")  # what a command line of ours begins with
-MOST = 3  # notes, commands or pairs in full; the others are counted
+PROGRAMS = ("unihssl", "__main__.py")  # how a command of ours begins
+MOST = 3  # notes, commands or pairs that are listed; more are counted
 NOTE_LENGTH = 200
-LENGTHS = {"epochs", "steps", "max_steps"}
-SAID = FREE_TO_CHANGE | LENGTHS | {"method", "dataset", "backbone", "weights", "seed"}  # elsewhere
+ELSEWHERE = LENGTHS | {"method", "dataset", "backbone", "weights", "seed"}  # knobs that other parts of the notes tell
 
 
 def cautions(records: Sequence[Record]) -> list[str]:
-    """What makes the numbers doubtful: how the data was split, what it lacked, runs that went wrong."""
-    notes = dict.fromkeys(str(note) for r in records for note in r.result.get("notes", ()))
-    said = _some([f"note: {shorten(note, NOTE_LENGTH, placeholder=' ...')}" for note in notes], "notes")
-    return [*_leaks(records), *said, *_warnings(records), *_missing(records)]
+    """What makes the numbers doubtful: a leaking split, data that differs, failed runs, missing cells."""
+    texts = dict.fromkeys(str(note) for r in records for note in r.result.get("notes", ()))
+    notes = _at_most([f"note: {shorten(text, NOTE_LENGTH, placeholder=' ...')}" for text in texts], "notes")
+    return [*_leaks(records), *notes, *_warnings(records), *_missing(records)]
 
 
 def provenance(records: Sequence[Record]) -> list[str]:
-    """With what the runs were made, and the commands that made them."""
-    backbones = (f"{r.setting('backbone')} (weights: {Path(str(r.setting('weights'))).name})" for r in records)
+    """How the runs were made: settings, machine and versions, then the commands."""
+    backbones = (_backbone(r.settings) for r in records)
     parts = [" and ".join(dict.fromkeys(backbones)), _length(records), _seeds({r.seed for r in records})]
-    parts += _changes(records)
+    parts += _asked_knobs(records)
     if any(r.environment for r in records):
         parts += [
-            _noted("on", "machines", map(_device, records)),
-            _noted("torch", "versions of torch", (r.environment.get("packages", {}).get("torch") for r in records)),
-            _noted("commit", "commits", (r.environment.get("commit") for r in records)),
+            _agreed("on", "machines", map(_device, records)),
+            _agreed("torch", "versions of torch", (r.environment.get("packages", {}).get("torch") for r in records)),
+            _agreed("commit", "commits", (r.environment.get("commit") for r in records)),
         ]
     else:
         parts.append("machine and commit not noted")
     commands = dict.fromkeys(_command(r) for r in records if _is_ours(r.environment.get("command")))
-    return [f"made with {'; '.join(parts)}", *_some([f"command: {command}" for command in commands], "commands")]
+    made = f"made with {'; '.join(filter(None, parts))}"
+    return [made, *_at_most([f"command: {command}" for command in commands], "commands")]
 
 
 def _leaks(records: Sequence[Record]) -> list[str]:
     dataset = DATASETS.get(records[0].dataset)
     if dataset is None or not dataset.caution:
         return []
-    groups = {str(r.settings.get("group_by", "")) for r in records}
-    said = [dataset.caution] if not dataset.cure or groups - {dataset.cure} else []
-    return said + [f"split by {name}, where the paper splits by image" for name in sorted(groups - {""})]
+    columns = {str(r.settings.get("group_by", "")) for r in records}
+    notes = [dataset.caution] if not dataset.cure or columns - {dataset.cure} else []
+    return notes + [f"split by {name}, where the paper splits by image" for name in sorted(columns - {""})]
 
 
 def _warnings(records: Sequence[Record]) -> list[str]:
-    looked = [r for r in records if "warnings" in r.result]  # runs of older versions did not look
-    failed = [r for r in looked if r.result["warnings"]]
+    checked = [r for r in records if "warnings" in r.result]  # early versions did not check
+    failed = [r for r in checked if r.result["warnings"]]
     if not failed:
         return []
     pairs: dict[str, dict[str, None]] = {}
     for r in failed:
         pairs.setdefault(r.label, {})[r.pair] = None
-    said = f"{len(failed)} of {len(looked)} runs warn: the unlabeled domain or a class of it was probably not learnt"
-    if len(failed) == len(looked):
-        return [said]
+    note = f"{len(failed)} of {len(checked)} runs warn: the unlabeled domain or a class of it was probably not learnt"
+    if len(failed) == len(checked):
+        return [note]
     if len({r.pair for r in records}) == 1:
-        return [f"{said} ({', '.join(pairs)})"]
+        return [f"{note} ({', '.join(pairs)})"]
     where = (f"{label} on {', '.join(on) if len(on) <= MOST else f'{len(on)} pairs'}" for label, on in pairs.items())
-    return [f"{said} ({'; '.join(where)})"]
+    return [f"{note} ({'; '.join(where)})"]
 
 
 def _missing(records: Sequence[Record]) -> list[str]:
-    """Rows that lack a pair or a seed which is there elsewhere in the table."""
+    """Rows that lack a pair or a seed which other rows of the table have."""
     pairs, seeds = dict.fromkeys(r.pair for r in records), {r.seed for r in records}
     rows: dict[str, dict[str, set[int]]] = {}
     for r in records:
         rows.setdefault(r.label, {}).setdefault(r.pair, set()).add(r.seed)
     lacking = {}
-    for label, there in rows.items():
-        gone = [pair for pair in pairs if pair not in there]
-        said = [f"{', '.join(gone)} ({len(gone)} of {len(pairs)} pairs)"] if 0 < len(gone) <= MOST else []
-        said += [f"{len(gone)} of {len(pairs)} pairs"] if len(gone) > MOST else []
-        few = [f"{_seeds(seeds - mine)} of {pair}" for pair, mine in there.items() if seeds - mine]
-        said += few if len(few) <= MOST else [f"seeds of {len(few)} pairs"]
-        lacking[label] = " and ".join(said)
-    alike = [f"{_rows(labels)} {'lacks' if len(labels) == 1 else 'lack'} {what}" for what, labels in _alike(lacking)]
-    return [f"not all there: {'; '.join(alike)}"] if alike else []
+    for label, present in rows.items():
+        absent = [pair for pair in pairs if pair not in present]
+        parts = [f"{', '.join(absent)} ({len(absent)} of {len(pairs)} pairs)"] if 0 < len(absent) <= MOST else []
+        parts += [f"{len(absent)} of {len(pairs)} pairs"] if len(absent) > MOST else []
+        incomplete = [f"{_seeds(seeds - found)} of {pair}" for pair, found in present.items() if seeds - found]
+        parts += incomplete if len(incomplete) <= MOST else [f"seeds of {len(incomplete)} pairs"]
+        lacking[label] = " and ".join(parts)
+    notes = [
+        f"{_listed(labels)} {'lacks' if len(labels) == 1 else 'lack'} {what}"
+        for what, labels in _by_text(lacking).items()
+    ]
+    return [f"not all there: {'; '.join(notes)}"] if notes else []
 
 
-def _changes(records: Sequence[Record]) -> list[str]:
-    """Which rows have knobs that are not as the method's preset gives them; rows that have the same stand together."""
+def _asked_knobs(records: Sequence[Record]) -> list[str]:
+    """Which rows were trained with which knobs, if their runs saved what was asked for."""
     rows: dict[str, set[str]] = {}
     for r in records:
-        changed = {f"{knob}={value}" for knob, value in _changed(r).items()}
-        rows[r.label] = rows.get(r.label, changed) & changed
-    said = {label: ", ".join(sorted(changed - set(re.split(r"[\[\], ]+", label)))) for label, changed in rows.items()}
+        knobs = {f"{knob}={value}" for knob, value in _asked(r).items()}
+        rows[r.label] = rows.get(r.label, knobs) & knobs
+    texts = {label: ", ".join(sorted(knobs - set(re.split(r"[\[\], ]+", label)))) for label, knobs in rows.items()}
     return [
-        f"{'all rows' if 1 < len(labels) == len(rows) else _rows(labels)} with {changed}"
-        for changed, labels in _alike(said)
+        f"{'all rows' if 1 < len(labels) == len(rows) else _listed(labels)} with {knobs}"
+        for knobs, labels in _by_text(texts).items()
     ]
 
 
-def _alike(said: dict[str, str]) -> list[tuple[str, list[str]]]:
-    """What is said of rows, each with the rows it is said of; without those of which nothing is."""
-    return [(what, [label for label in said if said[label] == what]) for what in dict.fromkeys(said.values()) if what]
+def _asked(record: Record) -> dict[str, Any]:
+    """The knobs asked for, without those that the row is named after or that the notes tell elsewhere."""
+    asked = record.environment.get("asked", {})
+    variants = ABLATIONS.values() if record.experiment in (ABLATION, OF_ROBUST) else ()
+    named = {knob for rows in variants for knob in rows.get(record.variant, ())}
+    found = {k: v for k, v in asked.items() if changes_result(k) and k not in ELSEWHERE | named}
+    _, _, preset = record.row.partition(":")  # empty for the default
+    if preset and "preset" not in named and not record.label.endswith(f":{preset}"):
+        found["preset"] = preset
+    return found if asked else {}
 
 
-def _rows(labels: Sequence[str]) -> str:
+def _by_text(texts: dict[str, str]) -> dict[str, list[str]]:
+    """The labels of the rows that share a text; rows without one are left out."""
+    labels: dict[str, list[str]] = {}
+    for label, text in texts.items():
+        if text:
+            labels.setdefault(text, []).append(label)
+    return labels
+
+
+def _listed(labels: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
 
 
-def _changed(record: Record) -> dict[str, Any]:
-    """Knobs that differ from the preset's, but for those said elsewhere and those an ablation's row is named after."""
-    variants = ABLATIONS.values() if record.experiment in (ABLATION, OF_ROBUST) else ()
-    named = {knob for rows in variants for knob in rows.get(record.variant, ())}
-    shown = {knob: value for knob, value in record.settings.items() if knob not in SAID | named}
-    preset, entry = (str(record.settings.get(knob, "")) for knob in ("preset", "dataset"))
-    usual = _usual(preset, record.method, entry, str(record.setting("backbone")), record.dataset)
-    special = record.method in PRESETS.get(preset, {}) and preset != DEFAULT.get(record.method, GENERAL)
-    unsaid = special and "preset" not in named and not record.label.endswith(f":{preset}")
-    return ({"preset": preset} if unsaid else {}) | {
-        knob: value for knob, value in shown.items() if knob in usual and value != usual[knob]
-    }
-
-
-@cache
-def _usual(preset: str, method: str, entry: str, backbone: str, dataset: str) -> dict[str, Any]:
-    """Every knob as the preset and the data set give it; nothing of a method or preset that is not there any more."""
-    knobs = {"method": method, "preset": preset, "dataset": entry, "backbone": backbone}
-    try:
-        settings, params = resolve({**KNOBS.get(dataset, {}), **knobs})
-    except UserError:
-        return {}
-    return asdict(settings) | asdict(params)
+def _backbone(settings: dict[str, Any]) -> str:
+    return f"{settings.get('backbone', '?')} (weights: {Path(str(settings.get('weights', '?'))).name})"
 
 
 def _length(records: Sequence[Record]) -> str:
     """How long the main stages were."""
-    steps = {int(r.setting("steps")) for r in records} - {0}
-    epochs = {int(r.setting("epochs")) for r in records if not r.setting("steps")}
-    caps = {int(r.setting("max_steps")) for r in records}
+
+    def lengths(knob: str, of: Iterable[Record] = records) -> set[int]:
+        return {int(r.settings[knob]) for r in of if knob in r.settings}
+
+    steps, caps = lengths("steps") - {0}, lengths("max_steps")
+    epochs = lengths("epochs", (r for r in records if not r.settings.get("steps")))
     parts = [f"{_span(epochs)} epochs"] if epochs else []
     parts += [f"{_span(steps)} steps"] if steps else []
     capped = f", at most {_span(caps - {0})} steps a stage{' in some runs' if 0 in caps else ''}" if caps - {0} else ""
@@ -155,11 +151,11 @@ def _length(records: Sequence[Record]) -> str:
 def _device(record: Record) -> str | None:
     if "gpu" not in record.environment:
         return None
-    return "CPU" if record.setting("device") == "cpu" else record.environment["gpu"] or "CPU"
+    return "CPU" if record.settings.get("device") == "cpu" else record.environment["gpu"] or "CPU"
 
 
 def _is_ours(command: list[str] | None) -> bool:
-    """Not a script's, nor that of a worker process of a cluster."""
+    """Whether this is a command line of ours, not that of a script or of a cluster's worker."""
     return command is not None and Path(command[0]).name in PROGRAMS
 
 
@@ -167,13 +163,13 @@ def _command(record: Record) -> str:
     return shlex.join(["unihssl", *record.environment["command"][1:]])
 
 
-def _noted(name: str, several: str, values: Iterable[str | None]) -> str:
-    """One value for all runs; where runs differ this is said, with how many have each."""
+def _agreed(name: str, plural: str, values: Iterable[str | None]) -> str:
+    """The value that all runs share, or how many runs have each."""
     counts = Counter(value or "not noted" for value in values)
     if len(counts) == 1:
         return f"{name} {next(iter(counts))}"
     each = (f"{value} ({count} of {counts.total()} runs)" for value, count in counts.items())
-    return f"DIFFERENT {several}: {', '.join(each)}"
+    return f"DIFFERENT {plural}: {', '.join(each)}"
 
 
 def _seeds(seeds: set[int]) -> str:
@@ -186,5 +182,5 @@ def _span(numbers: set[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _some(lines: list[str], of: str) -> list[str]:
+def _at_most(lines: list[str], of: str) -> list[str]:
     return lines if len(lines) <= MOST else [*lines[:MOST], f"{of} not shown: {len(lines) - MOST}"]

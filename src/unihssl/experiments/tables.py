@@ -1,8 +1,8 @@
-"""Tables out of records: methods down, pairs across, like the paper's; and every number of a pair in detail."""
+"""Tables out of records, like the paper's: a row for each method, a column for each pair, means over seeds."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, mean, stdev
 from typing import Any
 
 from unihssl.data.catalog import DATASETS
@@ -10,67 +10,106 @@ from unihssl.experiments import paper
 from unihssl.experiments.designs import ABLATIONS
 from unihssl.experiments.paper import AVERAGE, METHOD, ORDER, UNIHSSL, PaperTable
 from unihssl.experiments.results import SENSITIVITY, Record
-from unihssl.experiments.statistics import LEVEL, TEST, BySeed, Summary, p_value, summarise
 from unihssl.experiments.table_notes import cautions, provenance
 
-BY_CLASS = ("visda-2017",)  # the paper's columns are classes there
+BY_CLASS = ("visda-2017",)  # data sets whose columns in the paper are classes
 MORE_METRICS = {"isic-2019": {"macro_f1": "macro F1", "class_mean_accuracy": "balanced accuracy"}}
 
+SEEDS_NEEDED, LEVEL = 3, 0.05
+TEST = f"paired t-test over seeds, two-sided, p < {LEVEL}, not corrected for the number of comparisons"
+
 _VARIANTS = [variant for rows in ABLATIONS.values() for variant in rows]
+BySeed = Mapping[int, float]  # seed -> value
 Rows = dict[str, dict[int, float]]  # label -> seed -> value
-Columns = dict[str, Rows]
+Columns = dict[str, Rows]  # pair or class -> label -> seed -> value
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean and sample standard deviation over seeds; a single seed has no deviation."""
+
+    seeds: int
+    mean: float
+    std: float | None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A mean over seeds; the paper's figure; what to print beside them."""
+    """Our result, the paper's figure, and the marks beside them."""
 
     summary: Summary | None = None
     paper: float | None = None
     note: int = 0  # number of the footnote on the paper's figure
-    best: bool = False
-    differs: bool = False  # from the reference row, beyond what seeds explain
+    best: bool = False  # of its column
+    differs: bool = False  # significantly from the reference row
 
 
 @dataclass(frozen=True)
 class Table:
+    """A table to render: `columns[0]` heads the labels of the rows, the others their cells."""
+
     title: str
-    columns: tuple[str, ...]  # the first is that of the row's names
-    rows: tuple[tuple[str, tuple[Cell | str, ...]], ...]
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell | str, ...]], ...]  # (label, cells)
     footnotes: tuple[str, ...] = ()  # numbered from 1
     remarks: tuple[str, ...] = ()
 
 
 def main_tables(records: Sequence[Record]) -> list[Table]:
-    """For each data set and experiment: pooled accuracy, and what else is usual there."""
+    """The tables of each data set and experiment: pooled accuracy by pair (VisDA: by class), and its further metrics.
+
+    >>> table = main_tables(read_records([Path("runs/pacs")]))[0]
+    >>> table.columns, table.rows[0]
+    (('', 'P/A', 'A/P', 'Avg'), ('supervised', (Cell(...), Cell(...), Cell(...))))
+    """
     tables = []
-    for mine in groups(records):
-        first = mine[0]
+    for group in group_records(records):
+        first = group[0]
         name = f"{first.dataset or 'own data'}, {first.experiment}"
         if first.experiment == SENSITIVITY:
-            of = "" if first.recipe == UNIHSSL else f", {first.recipe}"
-            tables.append(_by_pair(f"{name} of {first.knob}{of}", mine, "accuracy", None))
+            row = "" if first.row == UNIHSSL else f", {first.row}"
+            tables.append(_by_pair(f"{name} of {first.knob}{row}", group, "accuracy", None))
         elif first.dataset in BY_CLASS:
-            for pair in dict.fromkeys(r.pair for r in mine):
-                tables.append(_by_class(f"{name}, {pair}", [r for r in mine if r.pair == pair]))
+            for pair in dict.fromkeys(r.pair for r in group):
+                tables.append(_by_class(f"{name}, {pair}", [r for r in group if r.pair == pair]))
         else:
-            tables.append(_by_pair(name, mine, "accuracy", paper.table(first.dataset, first.experiment)))
+            tables.append(_by_pair(name, group, "accuracy", paper.table(first.dataset, first.experiment)))
             for metric, title in MORE_METRICS.get(first.dataset, {}).items():
-                tables.append(_by_pair(f"{name}: {title}", mine, metric, None))
+                tables.append(_by_pair(f"{name}: {title}", group, metric, None))
     return tables
 
 
-def groups(records: Sequence[Record]) -> list[list[Record]]:
-    """Records whose rows stand together: of one data set and experiment, in a sensitivity study of one knob too."""
-    found: dict[tuple[str, ...], list[Record]] = {}
+def group_records(records: Sequence[Record]) -> list[list[Record]]:
+    """The records of each table: one data set and experiment; of a sensitivity study also one knob and method."""
+    groups: dict[tuple[str, ...], list[Record]] = {}
     for r in records:
-        varied = (r.knob, r.recipe) if r.experiment == SENSITIVITY else ()
-        found.setdefault((r.dataset, r.experiment, *varied), []).append(r)
-    return list(found.values())
+        varied = (r.knob, r.row) if r.experiment == SENSITIVITY else ()
+        groups.setdefault((r.dataset, r.experiment, *varied), []).append(r)
+    return list(groups.values())
+
+
+def summarise(values: BySeed) -> Summary | None:
+    if not values:
+        return None
+    return Summary(len(values), mean(values.values()), stdev(values.values()) if len(values) > 1 else None)
+
+
+def p_value(values: BySeed, reference: BySeed) -> float | None:
+    """The p-value of a paired t-test; seeds are paired because they share the split.
+
+    None below three common seeds, and where all seeds differ by the same amount: there the test is not defined.
+    """
+    seeds = sorted(set(values) & set(reference))
+    differences = [round(values[seed] - reference[seed], 6) for seed in seeds]  # equal despite rounding errors
+    if len(seeds) < SEEDS_NEEDED or len(set(differences)) == 1:
+        return None
+    from scipy.stats import ttest_1samp  # slow to import
+
+    return float(ttest_1samp(differences, 0.0).pvalue)
 
 
 def by_pair(records: Sequence[Record], metric: str, part: str = "pooled") -> Columns:
-    """Of a group: its pairs in their usual order, and the average over them if there are several."""
+    """A group's values: its pairs in their usual order, and the average over them if there are several."""
     dataset = records[0].dataset
     printed = paper.table(dataset, records[0].experiment)
     usual = list(printed.columns if printed else DATASETS[dataset].all_pairs if dataset in DATASETS else ())
@@ -78,14 +117,14 @@ def by_pair(records: Sequence[Record], metric: str, part: str = "pooled") -> Col
     for r in records:
         pairs.setdefault(r.pair, []).append(r)
     order = sorted(pairs, key=lambda pair: usual.index(pair) if pair in usual else len(usual))
-    columns = {pair: values(pairs[pair], metric, part) for pair in order}
+    columns = {pair: values_by_row(pairs[pair], metric, part) for pair in order}
     if len(pairs) > 1:
         columns[AVERAGE] = _average(list(columns.values()))
     return columns
 
 
 def paper_figure(printed: PaperTable | None, columns: Columns, variant: str, column: str) -> float | None:
-    """None for an average over other columns than ours."""
+    """The paper's mean; None if it has none, or if its average is over other columns than ours."""
     if printed is None or (column == AVERAGE and set(columns) != set(printed.columns)):
         return None
     return printed.mean(variant, column)
@@ -98,14 +137,14 @@ def _by_pair(title: str, records: Sequence[Record], metric: str, printed: PaperT
 
 def _by_class(title: str, records: Sequence[Record]) -> Table:
     classes = DATASETS[records[0].dataset].classes
-    columns = {name: values(records, f"class_accuracy/{name}") for name in classes}
-    columns[AVERAGE] = values(records, "class_mean_accuracy")
-    same = records[0].pair in DATASETS[records[0].dataset].pairs
-    printed = paper.table(records[0].dataset, records[0].experiment) if same else None
+    columns = {name: values_by_row(records, f"class_accuracy/{name}") for name in classes}
+    columns[AVERAGE] = values_by_row(records, "class_mean_accuracy")
+    in_paper = records[0].pair in DATASETS[records[0].dataset].pairs
+    printed = paper.table(records[0].dataset, records[0].experiment) if in_paper else None
     return _table(f"{title}: accuracy by class, both test parts pooled, %", records, columns, printed)
 
 
-def values(records: Sequence[Record], metric: str, part: str = "pooled") -> Rows:
+def values_by_row(records: Sequence[Record], metric: str, part: str = "pooled") -> Rows:
     rows: Rows = {}
     for record in records:
         value = record.value(metric, part)
@@ -115,7 +154,7 @@ def values(records: Sequence[Record], metric: str, part: str = "pooled") -> Rows
 
 
 def _average(columns: Sequence[Rows]) -> Rows:
-    """Over the pairs, for each seed that has them all; a row without such a seed has none."""
+    """The average over pairs for each seed that has all of them; rows without such a seed are left out."""
     averages: Rows = {}
     for row in columns[0]:
         seeds = sorted(set.intersection(*(set(column.get(row, {})) for column in columns)))
@@ -126,21 +165,21 @@ def _average(columns: Sequence[Rows]) -> Rows:
 
 def _table(title: str, records: Sequence[Record], columns: Columns, printed: PaperTable | None) -> Table:
     variants = {r.label: r.variant for r in records}
-    order = sorted(variants, key=place)
-    footnotes: dict[str, int] = {}
+    order = sorted(variants, key=row_order)
+    footnotes: dict[str, int] = {}  # text -> number
     rows, marked, compared = [], False, False
     for label in order:
-        other, line = reference(label, variants), []
+        reference, line = reference_row(label, variants), []
         for column, by_row in columns.items():
-            mine = by_row.get(label, {})
+            values = by_row.get(label, {})
             best = max((_shown(v) for v in by_row.values() if v), default=None)
-            p = p_value(mine, by_row.get(other, {})) if other else None
+            p = p_value(values, by_row.get(reference, {})) if reference else None
             figure = paper_figure(printed, columns, variants[label], column)
             note = printed.notes.get((variants[label], column)) if printed and figure is not None else None
             number = footnotes.setdefault(note, len(footnotes) + 1) if note else 0
             differs = p is not None and p < LEVEL
-            is_best = len(order) > 1 and bool(mine) and _shown(mine) == best
-            line.append(Cell(summarise(mine), figure, number, is_best, differs))
+            is_best = len(order) > 1 and bool(values) and _shown(values) == best
+            line.append(Cell(summarise(values), figure, number, is_best, differs))
             marked, compared = marked or differs, compared or figure is not None
         rows.append((label, tuple(line)))
     remarks = cautions(records)
@@ -152,13 +191,13 @@ def _table(title: str, records: Sequence[Record], columns: Columns, printed: Pap
 
 
 def _shown(values: BySeed) -> float:
-    """As printed: what reads alike is alike."""
+    """The mean as printed, so that equal numbers are marked alike."""
     found = summarise(values)
     return round(found.mean, 1) if found else 0.0
 
 
-def place(label: str) -> tuple[Any, ...]:
-    """Baselines in the paper's order, other methods, the paper's Uni-HSSL and its variants, ours; knobs by value."""
+def row_order(label: str) -> tuple[Any, ...]:
+    """Sort key: the paper's baselines, values of knobs, other methods, the paper's Uni-HSSL and its variants, ours."""
     name = label.partition(" [")[0]
     if name == METHOD:
         return (4, label)
@@ -176,14 +215,14 @@ def place(label: str) -> tuple[Any, ...]:
 
 
 def main_variant(variants: dict[str, str]) -> str:
-    """What other rows are compared with: Uni-HSSL, whole in an ablation, the paper's if there is no other."""
+    """The row that others are compared with: our Uni-HSSL, else the paper's; in our ablation `robust`."""
     return next((whole for whole in (METHOD, UNIHSSL, "robust") if whole in variants.values()), UNIHSSL)
 
 
-def reference(label: str, variants: dict[str, str]) -> str | None:
-    """The row to compare with: Uni-HSSL set alike, or the only one there is."""
+def reference_row(label: str, variants: dict[str, str]) -> str | None:
+    """The label to compare with: the main variant with the same settings, or the only one there is."""
     main = main_variant(variants)
-    there = [name for name, variant in variants.items() if variant == main]
-    same = [name for name in there if name.removeprefix(main) == label.removeprefix(variants[label])]
-    chosen = same or (there if len(there) == 1 else [])
+    candidates = [name for name, variant in variants.items() if variant == main]
+    same_settings = [name for name in candidates if name.removeprefix(main) == label.removeprefix(variants[label])]
+    chosen = same_settings or (candidates if len(candidates) == 1 else [])
     return chosen[0] if chosen and chosen[0] != label else None

@@ -14,12 +14,12 @@ __all__ = ["Method", "available", "get"]
 
 
 @cache
-def available() -> dict[str, type[Method]]:
+def available() -> dict[str, type[Method[Any]]]:
     """Every method by name. A file in this folder is enough; packages add theirs as `unihssl.methods` entries."""
     modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
     found = [value for module in modules for value in vars(module).values()]
     found += [_load(entry) for entry in entry_points(group="unihssl.methods")]
-    methods: dict[str, type[Method]] = {}
+    methods: dict[str, type[Method[Any]]] = {}
     for method in found:
         named = isinstance(method, type) and issubclass(method, Method) and "name" in vars(method)
         if named and methods.setdefault(method.name, method) is not method:
@@ -36,7 +36,7 @@ def _load(entry: EntryPoint) -> Any:
         ) from None
 
 
-def get(name: str) -> type[Method]:
+def get(name: str) -> type[Method[Any]]:
     methods = available()
     if name not in methods:
         near = difflib.get_close_matches(name, methods, n=1, cutoff=0.4)

@@ -1,8 +1,9 @@
 """What a method is: a network, its memory, and stages whose steps turn a batch into named losses."""
 
+import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,10 @@ from unihssl.methods.ema import EMA
 from unihssl.methods.process_group import ProcessGroup
 from unihssl.models.classifier import Classifier
 
-Capture = Literal["step", "network", "nothing"]  # `network`: its passes alone, differentiated once each
+Capture = Literal["step", "network", "nothing"]  # what a CUDA graph holds; `network`: forward passes alone
 MakeEncoder = Callable[[], tuple[nn.Module, int]]
+Presets = Mapping[str, Mapping[str, Mapping[str, Any]]]  # preset -> data set ("" for all) -> knobs
+P = TypeVar("P")  # the dataclass of a method's own knobs
 
 
 @dataclass(frozen=True)
@@ -26,21 +29,41 @@ class Task:
     num_unlabeled: int
 
 
-@dataclass
 class Losses:
-    """A step's loss terms by name, as they are; their weights in the objective; and what else to log."""
+    """A step's loss terms with their weights in the objective, and statistics to log.
 
-    terms: dict[str, Tensor]
-    weights: Mapping[str, float | Tensor] = field(default_factory=dict)
-    stats: dict[str, Tensor] = field(default_factory=dict)
+    >>> losses = Losses()
+    >>> losses.add("labeled", torch.tensor(2.0))
+    >>> losses.add("entropy", torch.tensor(4.0), weight=0.1)
+    >>> losses.total()
+    tensor(2.4000)
+    """
+
+    def __init__(self) -> None:
+        self.terms: dict[str, Tensor] = {}
+        self.weights: dict[str, float | Tensor] = {}
+        self.stats: dict[str, Tensor] = {}
+
+    def add(self, name: str, value: Tensor, weight: float | Tensor = 1.0) -> None:
+        """Add `weight * value` to the objective; the log shows the value without its weight."""
+        self.terms[name], self.weights[name] = value, weight
+
+    def log(self, name: str, value: Tensor) -> None:
+        """Log a statistic that is not trained on."""
+        self.stats[name] = value
 
     def total(self) -> Tensor:
-        return torch.stack([self.weights.get(name, 1.0) * term for name, term in self.terms.items()]).sum()
+        return torch.stack([self.weights[name] * term for name, term in self.terms.items()]).sum()
+
+    def readings(self) -> dict[str, Tensor]:
+        """Everything to log, detached: `terms/NAME` and `stats/NAME`."""
+        groups = {"terms": self.terms, "stats": self.stats}
+        return {f"{group}/{name}": v.detach() for group, values in groups.items() for name, v in values.items()}
 
 
 @dataclass(frozen=True)
 class Stage:
-    """A stretch of training with one kind of step, its own optimiser and its own schedule."""
+    """A part of training with one kind of step, its own optimiser and its own schedule."""
 
     name: str
     step: Callable[[PairedBatch], Losses]
@@ -48,7 +71,7 @@ class Stage:
     epoch_length: Literal["labeled", "max", "min", "unlabeled"]
     trains: nn.Module | None = None  # what its optimiser sees; None is everything
     optional: bool = False  # whether it may have no steps
-    capture: Capture = "step"  # what a CUDA graph can hold: whole steps, if all memory they touch is fixed
+    capture: Capture = "step"  # whole steps can be captured if all memory they touch is fixed
     begin: Callable[[PairedData], None] | None = None
     each_epoch: Callable[[PairedData, int], None] | None = None
 
@@ -58,29 +81,43 @@ class Output(NamedTuple):
 
     probabilities: dict[str, Tensor]  # rule -> (B, C)
     unlabeled_domain: Tensor | None = None  # (B,) probability of the unlabeled domain
-    oracle: tuple[str, str] | None = None  # the rules to go by if the domain were known: labeled, unlabeled
+    oracle: tuple[str, str] | None = None  # the rules to use if the domain were known: labeled, unlabeled
 
 
-class Method(nn.Module):
-    """Base class. A subclass sets `name`, `paper` and `Params` and defines `step`, or several `stages`.
+class Method(nn.Module, Generic[P]):
+    """Base class: `class MCC(Method[MCCParams])` sets `name`, `paper`, and defines `step`, or several `stages`.
 
-    Everything a method must remember between steps is a buffer, so that checkpoints carry it. Only `network` is
-    kept for prediction.
+    Whatever a method must remember between steps is a buffer, so that checkpoints carry it. Only `network` is kept
+    for prediction.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     Params: ClassVar[type]
+    presets: ClassVar[Presets] = {"finetune": {}}  # the first is the default
+    network: Classifier
 
-    def __init__(self, make_encoder: MakeEncoder, params: Any, task: Task, settings: Settings) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
+        """`Method[MCCParams]` names the class of the method's knobs."""
+        super().__init_subclass__(**options)
+        for base in vars(cls).get("__orig_bases__", ()):
+            for argument in typing.get_args(base):
+                if isinstance(argument, type):
+                    cls.Params = argument
+
+    def __init__(self, make_encoder: MakeEncoder, params: P, task: Task, settings: Settings) -> None:
         super().__init__()
         self.params, self.task, self.settings = params, task, settings
         self.processes = ProcessGroup()
         self.ema: EMA | None = None  # of `network`
         self.network = self.make_network(make_encoder)
+        self.setup(make_encoder)
+
+    def setup(self, make_encoder: MakeEncoder) -> None:
+        """Build what the method has beside its network: buffers, further networks."""
 
     def stages(self) -> list[Stage]:
-        """What to train, in order: one stage of `step` unless a method says otherwise."""
+        """What to train, in order: one stage of `step` by default."""
         return [Stage(self.name, self.step, self.settings, self.settings.epoch_length)]
 
     def step(self, batch: PairedBatch) -> Losses:
@@ -90,28 +127,28 @@ class Method(nn.Module):
         """One step of a stage: the objective to differentiate, and everything to log, detached."""
         losses = step(batch)
         total = losses.total()
-        return total, {"loss": total.detach()} | {k: v.detach() for k, v in (losses.terms | losses.stats).items()}
+        return total, {"loss": total.detach()} | losses.readings()
 
     def after_step(self) -> None:
-        """Called when the optimiser has moved: the average follows, if a method keeps one."""
+        """Called after the optimiser's step: the moving average follows, if the method keeps one."""
         if self.ema:
             self.ema.update(self.network)
 
     def finish(self) -> None:
-        """Called when training has ended; leaves in `network` what predicts: the average, if there is one."""
+        """Called when training has ended; leaves in `network` what predicts: the moving average, if there is one."""
         if self.ema:
             self.ema.copy_to(self.network)
 
     @classmethod
     def advice(cls, params: Any) -> str:
-        """What to try where adapting with these params seems to have failed."""
+        """What to try if the unlabeled domain seems not to have been learnt."""
         return "another method"
 
     def pseudo_classes(self) -> Tensor | None:
-        """The class each unlabeled training sample is now believed to have, if the method keeps such beliefs."""
+        """The pseudo-label of each unlabeled training sample (N_U,), if the method keeps them."""
         return None
 
-    def make_network(self, make_encoder: MakeEncoder) -> nn.Module:
+    def make_network(self, make_encoder: MakeEncoder) -> Any:
         return self.build_network(make_encoder, self.task.num_classes, self.params)
 
     @classmethod

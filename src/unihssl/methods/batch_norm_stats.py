@@ -1,4 +1,4 @@
-"""Which BatchNorm statistics a forward pass goes by, and which it leaves behind."""
+"""BatchNorm statistics: which ones a forward pass uses, and which ones it changes."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,7 +30,7 @@ def keep_running_statistics(network: nn.Module) -> Iterator[None]:
 def statistics_of(network: nn.Module, batches: Iterable[Tensor]) -> Iterator[None]:
     """While entered, BatchNorm's running statistics are those of these batches: AdaBN (Li et al., 2016).
 
-    The batches should be as mixed as training's are: a batch of one class has statistics of its own.
+    The batches should be shuffled: a batch of one class has other statistics than the domain.
     """
     layers = _layers(network)
     buffers = [buffer for layer in layers for buffer in layer.buffers(recurse=False)]
@@ -49,21 +49,21 @@ def statistics_of(network: nn.Module, batches: Iterable[Tensor]) -> Iterator[Non
 def _mean_statistics(network: nn.Module, batches: Iterable[Tensor]) -> dict[Any, Tensor]:
     """Variance and mean of what each BatchNorm layer is given, averaged over the batches.
 
-    The layers are looked at, not left to track: synchronised over processes, they would count the same samples once for
-    each.
+    Measured by hooks, not tracked by the layers: synchronised over processes, they would count every sample several
+    times.
     """
     sums: dict[nn.Module, Tensor] = {}
     counts: Counter[nn.Module] = Counter()
 
-    def look(layer: nn.Module, arguments: tuple[Tensor]) -> None:
+    def measure(layer: nn.Module, arguments: tuple[Tensor]) -> None:
         x = full_precision(arguments[0])
-        found = torch.stack(torch.var_mean(x, [0, *range(2, x.dim())]))
-        sums[layer] = sums[layer] + found if layer in sums else found
+        statistics = torch.stack(torch.var_mean(x, [0, *range(2, x.dim())]))
+        sums[layer] = sums[layer] + statistics if layer in sums else statistics
         counts[layer] += 1
 
     training = network.training
     network.train()
-    hooks = [layer.register_forward_pre_hook(look) for layer in _layers(network)]
+    hooks = [layer.register_forward_pre_hook(measure) for layer in _layers(network)]
     try:
         with keep_running_statistics(network):
             for x in batches:
@@ -76,5 +76,5 @@ def _mean_statistics(network: nn.Module, batches: Iterable[Tensor]) -> dict[Any,
 
 
 def _layers(network: nn.Module) -> list[_BatchNorm]:
-    """Those that keep running statistics."""
+    """The BatchNorm layers that keep running statistics."""
     return [m for m in network.modules() if isinstance(m, _BatchNorm) and m.running_mean is not None]

@@ -7,12 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unihssl.config import Settings, knob
+from unihssl.config import knob
 from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.losses import soft_cross_entropy
-from unihssl.methods.adversarial import domain_discriminator, domain_labels, reversal_coefficient, reverse_gradient
-from unihssl.methods.base import Losses, MakeEncoder, Method, Stage, Task
+from unihssl.methods.base import Losses, MakeEncoder, Method, Stage
 from unihssl.methods.batch_norm_stats import keep_running_statistics
+from unihssl.methods.cdan import domain_discriminator, domain_labels, reversal_coefficient, reverse_gradient
+from unihssl.methods.presets import Knobs
 from unihssl.models.classifier import Classifier
 
 
@@ -25,27 +26,29 @@ class BiAdaptParams:
     reversal_steps: float = knob(10_000, "Scale of the steps over which gradient reversal rises (adv).", low=1)
 
 
-class BiAdapt(Method):
+_FINETUNE: Knobs = {"lr": 5e-4, "lr_schedule": "constant", "steps": 2000, "nesterov": False}
+_FINETUNE |= {"weight_decay": 5e-4, "decay_bias_and_norm": False}
+
+
+class BiAdapt(Method[BiAdaptParams]):
     """Stage 1 trains a labeler that is thrown away; stage 2 a fresh network on labels and weighted pseudo-labels."""
 
     name = "biadapt"
     paper = "Jia et al., Bidirectional Adaptation for Robust Semi-Supervised Learning, ICML 2023"
-    Params = BiAdaptParams
-    params: BiAdaptParams
-    network: Classifier
+    presets = {"finetune": {"": _FINETUNE}, "original": {"": _FINETUNE | {"batch_size": 64}}}
     soft_labels: Tensor
     class_weights: Tensor
     belief_sums: Tensor
     belief_counts: Tensor
 
-    def __init__(self, make_encoder: MakeEncoder, params: BiAdaptParams, task: Task, settings: Settings) -> None:
-        super().__init__(make_encoder, params, task, settings)
-        self.labeler: Classifier = self.build_network(make_encoder, task.num_classes, params)
-        adversarial = params.transfer == "adv"
+    def setup(self, make_encoder: MakeEncoder) -> None:
+        classes = self.task.num_classes
+        self.labeler = self.build_network(make_encoder, classes, self.params)
+        adversarial = self.params.transfer == "adv"
         self.discriminator = domain_discriminator(self.labeler.feature_dim) if adversarial else nn.Identity()
-        self.register_buffer("soft_labels", torch.zeros(task.num_unlabeled, task.num_classes))
+        self.register_buffer("soft_labels", torch.zeros(self.task.num_unlabeled, classes))
         for name in ("class_weights", "belief_sums", "belief_counts"):
-            self.register_buffer(name, torch.zeros(task.num_classes))
+            self.register_buffer(name, torch.zeros(classes))
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: BiAdaptParams) -> Classifier:
@@ -61,11 +64,13 @@ class BiAdapt(Method):
 
     def adapt(self, batch: PairedBatch) -> Losses:
         """Stage 1: labeled cross-entropy, and features of both domains drawn together."""
-        features, logits = self.labeler.parts([batch.labeled.weak, batch.unlabeled.weak], joint=False)
-        with torch.autocast(logits[0].device.type, enabled=False):
-            transfer = self._transfer(features[0], features[1], batch.step)
-        terms = {"labeled": F.cross_entropy(logits[0], batch.labeled.y), "transfer": transfer}
-        return Losses(terms, {"transfer": self.params.lambda_t})
+        views = {"labeled": batch.labeled.weak, "unlabeled": batch.unlabeled.weak}
+        features, logits = self.labeler.forward_views(views, joint=False)
+        losses = Losses()
+        losses.add("labeled", F.cross_entropy(logits["labeled"], batch.labeled.y))
+        transfer = self._transfer(features["labeled"], features["unlabeled"], batch.step)
+        losses.add("transfer", transfer, self.params.lambda_t)
+        return losses
 
     def label_all(self, data: PairedData) -> None:
         """Between the stages: soft labels for all unlabeled samples, and the classes' weights."""
@@ -85,9 +90,11 @@ class BiAdapt(Method):
         hard = targets.argmax(1)
         belief = unlabeled.detach().softmax(1).gather(1, hard.unsqueeze(1)).squeeze(1)
         weights = self._sample_weights(belief, hard) * self.class_weights[hard]
-        pseudo = (weights * soft_cross_entropy(unlabeled, targets)).mean()
-        terms = {"labeled": F.cross_entropy(labeled, batch.labeled.y), "pseudo": pseudo}
-        return Losses(terms, {"pseudo": self.params.lambda_s}, {"belief": belief.mean()})
+        losses = Losses()
+        losses.add("labeled", F.cross_entropy(labeled, batch.labeled.y))
+        losses.add("pseudo", (weights * soft_cross_entropy(unlabeled, targets)).mean(), self.params.lambda_s)
+        losses.log("belief", belief.mean())
+        return losses
 
     def pseudo_classes(self) -> Tensor:
         return self.soft_labels.argmax(1)

@@ -1,4 +1,4 @@
-"""Moving average of a network's weights."""
+"""Exponential moving average of a network's weights."""
 
 import copy
 
@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class EMA(nn.Module):
-    """A second network whose parameters follow the first's slowly; its buffers (BatchNorm) are copies."""
+    """A copy of a network whose parameters follow the original's slowly; its buffers (BatchNorm) are plain copies."""
 
     def __init__(self, network: nn.Module, decay: float) -> None:
         super().__init__()
@@ -16,9 +16,9 @@ class EMA(nn.Module):
 
     @torch.no_grad()
     def update(self, network: nn.Module) -> None:
-        mine: list[Tensor] = list(self.network.parameters())
-        live: list[Tensor] = list(network.parameters())
-        torch._foreach_lerp_(mine, live, 1 - self.decay)
+        averages: list[Tensor] = list(self.network.parameters())
+        weights: list[Tensor] = list(network.parameters())
+        torch._foreach_lerp_(averages, weights, 1 - self.decay)
         for buffer, current in zip(self.network.buffers(), network.buffers(), strict=True):
             buffer.copy_(current)
 

@@ -7,10 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unihssl.config import Settings, knob
+from unihssl.config import knob
 from unihssl.data.batches import PairedBatch
-from unihssl.methods.base import Losses, MakeEncoder, Method, Task
+from unihssl.methods.base import Losses, MakeEncoder, Method
 from unihssl.methods.ema import EMA
+from unihssl.methods.presets import FINETUNE_MATCH, ORIGINAL_MATCH
 from unihssl.models.classifier import Classifier
 
 
@@ -25,18 +26,18 @@ class FixMatchParams:
     ema: float = knob(0.0, "Decay of the averaged weights that predict; 0 predicts with the last.", low=0, high=1)
 
 
-class FixMatch(Method):
+class FixMatch(Method[FixMatchParams]):
     """Cross-entropy on labeled samples, and on strong views against confident classes of weak ones."""
 
     name = "fixmatch"
     paper = "Sohn et al., FixMatch, NeurIPS 2020 (arXiv 2001.07685)"
-    Params = FixMatchParams
-    params: FixMatchParams
-    network: Classifier
+    presets = {
+        "finetune": FINETUNE_MATCH | {"visda-2017": FINETUNE_MATCH["visda-2017"] | {"threshold": 0.8}},
+        "original": {"": ORIGINAL_MATCH},
+    }
 
-    def __init__(self, make_encoder: MakeEncoder, params: FixMatchParams, task: Task, settings: Settings) -> None:
-        super().__init__(make_encoder, params, task, settings)
-        self.ema = EMA(self.network, params.ema) if params.ema else None
+    def setup(self, make_encoder: MakeEncoder) -> None:
+        self.ema = EMA(self.network, self.params.ema) if self.params.ema else None
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: FixMatchParams) -> nn.Module:
@@ -48,24 +49,25 @@ class FixMatch(Method):
         trusted = confidence > self.thresholds()[target]
         self.observe(batch.unlabeled.rows, confidence, target)
         per_sample = F.cross_entropy(strong, target, reduction="none")
-        return Losses(
-            {"labeled": F.cross_entropy(labeled, batch.labeled.y), "pseudo": (trusted * per_sample).mean()},
-            {"pseudo": self.params.lambda_u},
-            {"mask_rate": trusted.float().mean()},
-        )
+        losses = Losses()
+        losses.add("labeled", F.cross_entropy(labeled, batch.labeled.y))
+        losses.add("pseudo", (trusted * per_sample).mean(), self.params.lambda_u)
+        losses.log("mask_rate", trusted.float().mean())
+        return losses
 
     def thresholds(self) -> Tensor:
-        """The confidence each class asks for (C,)."""
+        """The confidence that each class needs (C,)."""
         return torch.full((self.task.num_classes,), self.params.threshold, device=self.network.head.weight.device)
 
     def observe(self, rows: Tensor, confidence: Tensor, target: Tensor) -> None:
-        """Take note of what the weak views said; FixMatch forgets it."""
+        """Take in the weak views' predictions; FixMatch remembers none."""
 
-    def _logits(self, batch: PairedBatch) -> list[Tensor]:
-        parts = [batch.labeled.weak, batch.unlabeled.weak, batch.unlabeled.strong]
+    def _logits(self, batch: PairedBatch) -> tuple[Tensor, Tensor, Tensor]:
+        """Of the labeled samples, the weak and the strong views."""
+        views = {"labeled": batch.labeled.weak, "weak": batch.unlabeled.weak, "strong": batch.unlabeled.strong}
         if self.params.batch_norm == "joint":
-            return self.network.parts(parts)[1]
-        # Without a gradient last: autocast may keep the weights it casts first for the others, gradient or not.
-        labeled, strong = self.network(parts[0]), self.network(parts[2])
+            _, logits = self.network.forward_views(views)
+            return logits["labeled"], logits["weak"], logits["strong"]
+        labeled, strong = self.network(views["labeled"]), self.network(views["strong"])
         with torch.no_grad():
-            return [labeled, self.network(parts[1]), strong]
+            return labeled, self.network(views["weak"]), strong

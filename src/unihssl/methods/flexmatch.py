@@ -5,9 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from unihssl.config import Settings, knob
-from unihssl.methods.base import MakeEncoder, Task
+from unihssl.config import knob
+from unihssl.methods.base import MakeEncoder
 from unihssl.methods.fixmatch import FixMatch, FixMatchParams
+from unihssl.methods.presets import FINETUNE_MATCH, ORIGINAL_MATCH
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,17 @@ class FlexMatch(FixMatch):
     name = "flexmatch"
     paper = "Zhang et al., FlexMatch, NeurIPS 2021 (arXiv 2110.08263)"
     Params = FlexMatchParams
+    presets = {"finetune": FINETUNE_MATCH, "original": {"": ORIGINAL_MATCH}}
     params: FlexMatchParams
     learnt: Tensor
     counts: Tensor
 
-    def __init__(self, make_encoder: MakeEncoder, params: FlexMatchParams, task: Task, settings: Settings) -> None:
-        super().__init__(make_encoder, params, task, settings)
-        self.register_buffer("learnt", torch.full((task.num_unlabeled,), -1))
-        # How many samples each class has, those without one first: counting anew would cost more with every sample.
-        self.register_buffer("counts", torch.zeros(task.num_classes + 1))
-        self.counts[0] = task.num_unlabeled
+    def setup(self, make_encoder: MakeEncoder) -> None:
+        super().setup(make_encoder)
+        self.register_buffer("learnt", torch.full((self.task.num_unlabeled,), -1))
+        # Samples per class, those without a class first. Counting anew would cost more with every sample.
+        self.register_buffer("counts", torch.zeros(self.task.num_classes + 1))
+        self.counts[0] = self.task.num_unlabeled
 
     def thresholds(self) -> Tensor:
         return curriculum_thresholds(self.counts, self.params.threshold, self.params.threshold_warm_up)
@@ -46,9 +48,9 @@ class FlexMatch(FixMatch):
 
 
 def curriculum_thresholds(counts: Tensor, threshold: float, warm_up: bool) -> Tensor:
-    """Eqs. 5-11: the share of samples each class has won, mapped convexly to a threshold (C,).
+    """Eqs. 5-11: the share of samples that each class has won, mapped convexly to a threshold (C,).
 
-    `counts` (1 + C) says how many unlabeled samples were never confident yet, and how many each class has won.
+    `counts` (1 + C) holds how many unlabeled samples were never confident yet, and how many each class has won.
     """
     unlearnt, won = counts[0], counts[1:]
     most = torch.maximum(won.max(), unlearnt) if warm_up else won.max()

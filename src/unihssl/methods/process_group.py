@@ -1,19 +1,19 @@
-"""The other processes of a run, as a method sees them. Alone, there are none and every call is free."""
+"""The processes that share a run, as a method sees them. With one process every call is free."""
 
 from torch import Tensor
 
 
 class ProcessGroup:
-    """Each process holds a part of every batch; what is not a plain mean over samples must see the whole of it.
+    """Each process holds a part of every batch; whatever is not a plain mean over samples must see the whole of it.
 
     Every process then computes the same loss of the same whole batch. Gradients come out right: each process's part
-    receives the gradient of all their losses, which DDP's averaging divides by their number again.
+    receives the gradient of all their losses, and DDP's averaging divides by their number again.
     """
 
     rank, count = 0, 1
 
     def gather(self, part: Tensor) -> Tensor:
-        """The rows of all parts in the order of the whole batch; gradients find their way back."""
+        """The rows of all processes in the order of the whole batch (B, ...); differentiable."""
         return part
 
     def own(self, whole: Tensor) -> Tensor:

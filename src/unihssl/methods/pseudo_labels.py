@@ -1,4 +1,4 @@
-"""The memory of pseudo-labels, one row of 2C for each unlabeled training sample, and when to trust a row."""
+"""The memory of pseudo-labels, a row of 2C for each unlabeled training sample, and when to trust a row."""
 
 import torch
 import torch.nn.functional as F
@@ -9,7 +9,7 @@ from unihssl.methods.unihssl_params import UniHSSLParams
 
 
 class PseudoLabels(nn.Module):
-    """Beliefs about the unlabeled samples, updated by Eq. 5 as predictions come in."""
+    """Pseudo-labels of all unlabeled training samples (N_U, 2C), updated by Eq. 5 as predictions come in."""
 
     table: Tensor
 
@@ -19,7 +19,7 @@ class PseudoLabels(nn.Module):
         self.register_buffer("table", torch.zeros(num_samples, 2 * num_classes))
 
     def update(self, rows: Tensor, prediction: Tensor) -> Tensor:
-        """Take in predictions for these rows; the beliefs to train on now."""
+        """Take in predictions (B, 2C) for these rows; returns the pseudo-labels to train on (B, 2C)."""
         previous, prediction = self.table[rows], prediction.to(self.table)
         if self.params.first_half == "fold":
             prediction = expand_labels(self.classes(prediction), self.num_classes, domain=1)
@@ -30,21 +30,22 @@ class PseudoLabels(nn.Module):
         self.table[rows] = current
         return current
 
-    def trusted(self, beliefs: Tensor) -> Tensor:
-        """The indicator of Eqs. 6 and 8."""
+    def trusted(self, pseudo_labels: Tensor) -> Tensor:
+        """The indicator of Eqs. 6 and 8 (B,)."""
         if self.params.confidence == "max":
-            trusted = beliefs.amax(1) > self.params.epsilon
+            trusted = pseudo_labels.amax(1) > self.params.epsilon
         else:
-            trusted = beliefs[:, self.num_classes :].sum(1) > self.params.epsilon
+            trusted = pseudo_labels[:, self.num_classes :].sum(1) > self.params.epsilon
         if self.params.first_half == "drop":
-            return trusted & (beliefs.argmax(1) >= self.num_classes)
+            return trusted & (pseudo_labels.argmax(1) >= self.num_classes)
         return trusted
 
     def classes(self, joint: Tensor) -> Tensor:
-        """Both halves added up, (B, C)."""
+        """Both halves of (B, 2C) added up, (B, C)."""
         return joint[:, : self.num_classes] + joint[:, self.num_classes :]
 
-    def targets(self, beliefs: Tensor) -> Tensor:
+    def targets(self, pseudo_labels: Tensor) -> Tensor:
+        """What to train towards (B, 2C): the pseudo-labels as they are, or their argmax."""
         if self.params.pseudo_kind == "soft":
-            return beliefs
-        return F.one_hot(beliefs.argmax(1), 2 * self.num_classes).to(beliefs)
+            return pseudo_labels
+        return F.one_hot(pseudo_labels.argmax(1), 2 * self.num_classes).to(pseudo_labels)

@@ -1,7 +1,7 @@
 """An adapted model for one domain, a supervised one for the other, and a classifier that tells which to ask."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -27,13 +27,16 @@ class RouterParams:
     router_epochs: int = knob(10, "Epochs of the domain classifier.", low=1)
 
 
-class Routed(Method):
+R = TypeVar("R", bound=RouterParams)
+
+
+class Routed(Method[R]):
     """Three networks trained one after the other; at test time each sample goes to one of the first two."""
 
-    Adapter: ClassVar[type[Method]]
-    network: nn.ModuleDict
+    Adapter: ClassVar[type[Method[Any]]]
+    network: nn.ModuleDict  # type: ignore[assignment]
 
-    def make_network(self, make_encoder: MakeEncoder) -> nn.Module:
+    def make_network(self, make_encoder: MakeEncoder) -> nn.ModuleDict:
         self.adapter = self.Adapter(make_encoder, self.params, self.task, self.settings)
         return self._assemble(self.adapter.network, make_encoder, self.task.num_classes)
 
@@ -60,22 +63,22 @@ class Routed(Method):
         ]
 
     def learn_labels(self, batch: PairedBatch) -> Losses:
-        logits = self.network["supervised"](batch.labeled.crop)
-        return Losses({"labeled": F.cross_entropy(logits, batch.labeled.y)})
+        losses = Losses()
+        losses.add("labeled", F.cross_entropy(self.network["supervised"](batch.labeled.crop), batch.labeled.y))
+        return losses
 
     def learn_domain(self, batch: PairedBatch) -> Losses:
-        """Labeled against unlabeled samples, each domain with half the say."""
-        parts = [batch.labeled.crop, batch.unlabeled.crop]
+        """Labeled against unlabeled samples, both domains with the same weight."""
         domain: Any = self.network["domain"]
         if self.params.router == "frozen":
-            features = [domain.evaluate(x)[0] for x in parts]
-            with torch.autocast(features[0].device.type, enabled=False):
-                logits = [domain.head(x).squeeze(1) for x in features]
+            labeled, unlabeled = (domain.head(domain.evaluate(s.crop)[0]) for s in (batch.labeled, batch.unlabeled))
         else:
-            logits = [x.squeeze(1) for x in domain.parts(parts)[1]]
-        loss = (F.softplus(-logits[0]).mean() + F.softplus(logits[1]).mean()) / 2
-        right = ((logits[0] > 0).float().mean() + (logits[1] <= 0).float().mean()) / 2
-        return Losses({"domain": loss}, stats={"router_accuracy": right})
+            _, logits = domain.forward_views({"labeled": batch.labeled.crop, "unlabeled": batch.unlabeled.crop})
+            labeled, unlabeled = logits["labeled"], logits["unlabeled"]
+        losses = Losses()
+        losses.add("domain", (F.softplus(-labeled).mean() + F.softplus(unlabeled).mean()) / 2)
+        losses.log("router_accuracy", ((labeled > 0).float().mean() + (unlabeled <= 0).float().mean()) / 2)
+        return losses
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
@@ -92,12 +95,12 @@ class CDANSupParams(CDANParams, RouterParams):
     """CDAN's knobs and the router's."""
 
 
-class CDANSup(Routed):
+class CDANSup(Routed[CDANSupParams]):
     """CDAN for the unlabeled domain, Supervised for the labeled one."""
 
     name = "cdan+sup"
     paper = CDAN.paper
-    Params = CDANSupParams
+    presets = CDAN.presets
     Adapter = CDAN
 
 
@@ -106,10 +109,10 @@ class MCCSupParams(MCCParams, RouterParams):
     """MCC's knobs and the router's."""
 
 
-class MCCSup(Routed):
+class MCCSup(Routed[MCCSupParams]):
     """MCC for the unlabeled domain, Supervised for the labeled one."""
 
     name = "mcc+sup"
     paper = MCC.paper
-    Params = MCCSupParams
+    presets = MCC.presets
     Adapter = MCC

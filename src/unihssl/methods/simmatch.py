@@ -1,17 +1,18 @@
 """SimMatch: the strong view must agree on the class and on which labeled samples it resembles (Zheng et al., 2022)."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from unihssl.config import Settings, knob
+from unihssl.config import knob
 from unihssl.data.batches import PairedBatch
 from unihssl.losses import soft_cross_entropy, trusted_cross_entropy
-from unihssl.methods.base import Losses, MakeEncoder, Method, Task
+from unihssl.methods.base import Losses, MakeEncoder, Method
 from unihssl.methods.ema import EMA
-from unihssl.models.classifier import Classifier, full_precision
+from unihssl.methods.presets import Knobs
 
 
 @dataclass(frozen=True)
@@ -29,70 +30,72 @@ class SimMatchParams:
     teacher_ema: float = knob(0.999, "Decay of the teacher's weights.", low=0, high=1)
 
 
-class SimMatch(Method):
+_MOCO_CROPS: Knobs = {"strong_view": "moco", "weak_view": "resized_crop", "area_labeled": 0.2, "area_unlabeled": 0.2}
+
+
+class SimMatch(Method[SimMatchParams]):
     """A teacher's class and similarity predictions on weak views teach the student's on strong ones."""
 
     name = "simmatch"
     paper = "Zheng et al., SimMatch, CVPR 2022 (arXiv 2203.06915)"
-    Params = SimMatchParams
-    params: SimMatchParams
-    network: Classifier
+    presets = {
+        "finetune": {"": _MOCO_CROPS | {"lr": 1e-3, "head_lr": 10.0, "weight_decay": 1e-4, "steps": 20_000}},
+        "original": {
+            "": _MOCO_CROPS
+            | {"lr": 0.03, "lr_warm_up": 5 / 400, "weight_decay": 1e-4, "batch_size": 64, "unlabeled_batch": 320}
+            | {"epochs": 400, "epoch_length": "unlabeled"}
+        },
+    }
     bank: Tensor
     bank_labels: Tensor
     means: Tensor
     filled: Tensor
 
-    def __init__(self, make_encoder: MakeEncoder, params: SimMatchParams, task: Task, settings: Settings) -> None:
-        super().__init__(make_encoder, params, task, settings)
-        width = self.network.feature_dim
-        self.projector = nn.Sequential(
-            nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, params.projection)
-        )
-        self.teacher = EMA(nn.ModuleList([self.network, self.projector]), params.teacher_ema)
-        self.register_buffer("bank", F.normalize(torch.randn(task.num_labeled, params.projection), dim=1))
+    def setup(self, make_encoder: MakeEncoder) -> None:
+        p, task, width = self.params, self.task, self.network.feature_dim
+        self.projector = nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, p.projection))
+        self.teacher = EMA(nn.ModuleList([self.network, self.projector]), p.teacher_ema)
+        self.register_buffer("bank", F.normalize(torch.randn(task.num_labeled, p.projection), dim=1))
         self.register_buffer("bank_labels", torch.zeros(task.num_labeled, dtype=torch.long))
-        self.register_buffer("means", torch.zeros(params.queue, task.num_classes))
+        self.register_buffer("means", torch.zeros(p.queue, task.num_classes))
         self.register_buffer("filled", torch.zeros(task.num_labeled, dtype=torch.bool))
 
     def step(self, batch: PairedBatch) -> Losses:
         p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
-        (_, student), (labeled_logits, strong_logits) = self._embed(
-            self.network, self.projector, [labeled.weak, unlabeled.strong]
-        )
+        student_views = {"labeled": labeled.weak, "strong": unlabeled.strong}
+        student, logits = self._embed(self.network, self.projector, student_views)
         with torch.no_grad():
-            teacher, projector = self.teacher.network.children()
-            (keys, queries), (_, weak_logits) = self._embed(teacher, projector, [labeled.weak, unlabeled.weak])
-        with torch.autocast(weak_logits.device.type, enabled=False):
-            prediction = self._aligned(weak_logits.softmax(1), batch.step)
-            similarity = (queries @ self.bank.T / p.temperature).softmax(1)
-            pseudo, instance = propagate(prediction, similarity, self.bank_labels, p.smoothing)
-            # Until every slot has been written once, the bank says nothing.
-            ready = self.filled.all().to(pseudo.dtype)
-            pseudo = ready * pseudo + (1 - ready) * prediction
-            trusted = pseudo.amax(1) >= p.threshold
-            resemblance = student @ self.bank.T / p.temperature
-            terms = {
-                "labeled": F.cross_entropy(labeled_logits, labeled.y),
-                "pseudo": trusted_cross_entropy(strong_logits, pseudo, trusted),
-                "instance": ready * soft_cross_entropy(resemblance, instance).mean(),
-            }
-        self._seen = (labeled.rows, keys, labeled.y)
-        stats = {"mask_rate": trusted.float().mean()}
-        return Losses(terms, {"pseudo": p.lambda_u, "instance": p.lambda_in}, stats)
+            teacher_views = {"labeled": labeled.weak, "weak": unlabeled.weak}
+            network, projector = self.teacher.network.children()
+            teacher, teacher_logits = self._embed(network, projector, teacher_views)
+        prediction = self._aligned(teacher_logits["weak"].softmax(1), batch.step)
+        similarity = (teacher["weak"] @ self.bank.T / p.temperature).softmax(1)
+        pseudo, instance = propagate(prediction, similarity, self.bank_labels, p.smoothing)
+        # Until every slot has been written once, the bank is not used.
+        ready = self.filled.all().to(pseudo.dtype)
+        pseudo = ready * pseudo + (1 - ready) * prediction
+        trusted = pseudo.amax(1) >= p.threshold
+        resemblance = student["strong"] @ self.bank.T / p.temperature
+        self._new_keys = (labeled.rows, teacher["labeled"], labeled.y)
+        losses = Losses()
+        losses.add("labeled", F.cross_entropy(logits["labeled"], labeled.y))
+        losses.add("pseudo", trusted_cross_entropy(logits["strong"], pseudo, trusted), p.lambda_u)
+        losses.add("instance", ready * soft_cross_entropy(resemblance, instance).mean(), p.lambda_in)
+        losses.log("mask_rate", trusted.float().mean())
+        return losses
 
     def after_step(self) -> None:
-        """The teacher follows; the bank takes this step's keys, which the backward pass must not see change."""
+        """The teacher follows; the bank takes this step's keys only now, as the backward pass needs the old ones."""
         self.teacher.update(nn.ModuleList([self.network, self.projector]))
-        rows, keys, labels = map(self.processes.gather, self._seen)
+        rows, keys, labels = map(self.processes.gather, self._new_keys)
         self.bank[rows], self.bank_labels[rows] = keys, labels
         self.filled.index_fill_(0, rows, True)  # filled[rows] = True would make the GPU wait
 
-    def _embed(
-        self, network: nn.Module, projector: nn.Module, parts: list[Tensor]
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Unit embeddings and logits of each part."""
-        features, logits = network.parts(parts)  # type: ignore[operator]
-        return [F.normalize(full_precision(projector(f)), dim=1) for f in features], logits
+    @staticmethod
+    def _embed(network: Any, projector: Any, views: dict[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Unit embeddings and logits of each view."""
+        features, logits = network.forward_views(views)
+        return {name: F.normalize(projector(f), dim=1) for name, f in features.items()}, logits
 
     def _aligned(self, prediction: Tensor, step: Tensor) -> Tensor:
         """Distribution alignment: towards uniform, by the mean of the last batches."""

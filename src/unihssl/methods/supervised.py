@@ -1,4 +1,4 @@
-"""The baseline every claim is measured against: labeled data alone."""
+"""The baseline that every claim is measured against: labeled data alone."""
 
 from dataclasses import dataclass
 
@@ -13,16 +13,16 @@ class SupervisedParams:
     """No knobs beyond the shared ones."""
 
 
-class Supervised(Method):
+class Supervised(Method[SupervisedParams]):
     """Cross-entropy on the labeled domain; the unlabeled one is never seen."""
 
     name = "supervised"
     paper = "Section 4 of Uni-HSSL (arXiv 2503.00286)"
-    Params = SupervisedParams
 
     def stages(self) -> list[Stage]:
         return [Stage(self.name, self.step, self.settings, "labeled")]
 
     def step(self, batch: PairedBatch) -> Losses:
-        logits = self.network(batch.labeled.weak)
-        return Losses({"labeled": F.cross_entropy(logits, batch.labeled.y)})
+        losses = Losses()
+        losses.add("labeled", F.cross_entropy(self.network(batch.labeled.weak), batch.labeled.y))
+        return losses

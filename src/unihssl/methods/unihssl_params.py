@@ -5,11 +5,12 @@ from typing import Literal
 
 from unihssl.config import knob
 from unihssl.errors import UserError
+from unihssl.methods.presets import Knobs
 
 
 @dataclass(frozen=True)
 class UniHSSLParams:
-    """The paper's constants, and one knob for each point it leaves open (docs/decisions.md tells why)."""
+    """The paper's constants, and one knob for each point that it leaves open (docs/decisions.md)."""
 
     pretrain_epochs: int = knob(10, "Epochs of supervised pre-training.", low=0)
     pretrain_lr_schedule: Literal["constant", "cosine"] = knob(
@@ -26,7 +27,8 @@ class UniHSSLParams:
 
     pretrain_steps: int = knob(0, "Pre-training takes at least so many steps, however few the labeled samples.", low=0)
     initial_statistics: Literal["labeled", "unlabeled"] = knob(
-        "labeled", "BatchNorm statistics behind the initial pseudo-labels: the labeled domain's, or their own (AdaBN)."
+        "labeled",
+        "BatchNorm statistics for the initial pseudo-labels: the labeled domain's, or the unlabeled one's (AdaBN).",
     )
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak",
@@ -39,7 +41,7 @@ class UniHSSLParams:
     lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
 
-    initial_view: Literal["test", "train"] = knob("test", "View behind the initial pseudo-labels.")
+    initial_view: Literal["test", "train"] = knob("test", "View that the initial pseudo-labels are made from.")
     second_half: Literal["random", "zeros", "copy"] = knob("random", "Start of the unlabeled half of the head.")
     bottleneck: int = knob(0, "Width of a layer between backbone and head; 0 for none.", low=0)
     pseudo_update: Literal["wma", "previous"] = knob(
@@ -56,7 +58,9 @@ class UniHSSLParams:
         "keep",
         "Pseudo-label mass in the labeled half: leave it, add it to the other half, or distrust the sample.",
     )
-    pseudo_mean: Literal["batch", "kept"] = knob("batch", "Divide the pseudo-label loss by all samples or trusted.")
+    pseudo_mean: Literal["batch", "kept"] = knob(
+        "batch", "Divide the pseudo-label loss by all samples, or by the trusted ones."
+    )
     prototypes: Literal["memory", "batch", "epoch", "full"] = knob(
         "memory", "Prototypes from a moving average, the batch, the epoch so far or all data."
     )
@@ -79,3 +83,9 @@ class UniHSSLParams:
     def __post_init__(self) -> None:
         if self.first_half == "fold" and self.confidence == "unlabeled_mass":
             raise UserError("first_half=fold leaves no mass in the labeled half: confidence=unlabeled_mass would be 1")
+
+
+# The default: what a search found to work (docs/recipe.md has each knob's reason and worth).
+ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
+ROBUST |= {"unlabeled_view": "strong", "pseudo_kind": "hard", "beta": 0.5}
+ROBUST |= {"bottleneck": 1024, "lr": 1e-3, "head_lr": 10.0}

@@ -1,23 +1,22 @@
-"""Any backbone by name: what it takes in, how wide its features are, and its recipe where it has one."""
+"""Any backbone by name: what it takes in, how wide its features are, and on which device it runs."""
 
 import dataclasses
 import difflib
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from unihssl.errors import UserError
-from unihssl.models.hub import create_from_hub
-from unihssl.models.small import MLP, SmallCNN
-from unihssl.models.weights import load_weights_file, set_v1_strides
+from unihssl.models.weights import create_from_hub, load_weights_file, set_v1_strides
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 # The paper's ResNets carry torchvision's first ImageNet weights; timm's bare names mean newer ones.
 PAPER_WEIGHTS = {"resnet50": "resnet50.tv_in1k", "resnet101": "resnet101.tv_in1k"}
 
-NO_FILE = ("pretrained", "none")  # what `weights` may be besides a file
+NO_FILE = ("pretrained", "none")  # values of `weights` that are not a file
 SMALL = ("small_cnn", "mlp")  # encoders of our own, which start from scratch
 
 
@@ -107,3 +106,63 @@ def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]
     expects = timm.data.resolve_model_data_config(encoder)
     architecture = Architecture(name, expects["input_size"][1], tuple(expects["mean"]), tuple(expects["std"]))
     return encoder, architecture, getattr(encoder, "head_hidden_size", None) or encoder.num_features
+
+
+def pick_device(name: str) -> str:
+    """cpu or cuda, from auto, cpu or cuda."""
+    if name not in ("auto", "cpu", "cuda"):
+        raise UserError(f"device must be one of auto, cpu, cuda, got '{name}'")
+    available = torch.cuda.is_available()
+    if name == "cuda" and not available:
+        raise UserError("device=cuda, but no CUDA GPU is available here: use cpu or auto")
+    return "cuda" if available and name != "cpu" else "cpu"
+
+
+class SmallCNN(nn.Module):
+    """Three 3x3 convolutions and a global average: for images of a few dozen pixels, of any size."""
+
+    feature_dim = 64
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            _convolution(3, 16),
+            nn.MaxPool2d(2),
+            _convolution(16, 32),
+            nn.MaxPool2d(2),
+            _convolution(32, 64),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.layers(x)
+        return features
+
+
+class MLP(nn.Module):
+    """Two hidden layers for feature vectors; the first BatchNorm puts any input on one scale."""
+
+    feature_dim = 256
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.BatchNorm1d(inputs),
+            nn.Linear(inputs, self.feature_dim),
+            nn.BatchNorm1d(self.feature_dim),
+            nn.ReLU(inplace=True),
+            nn.Linear(self.feature_dim, self.feature_dim),
+            nn.BatchNorm1d(self.feature_dim),
+            nn.ReLU(inplace=True),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        features: Tensor = self.layers(x)
+        return features
+
+
+def _convolution(inputs: int, outputs: int) -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, 3, padding=1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU(inplace=True)
+    )

@@ -1,6 +1,8 @@
 """The network every method trains: encoder, optional bottleneck, linear head."""
 
-from typing import Literal
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -9,12 +11,18 @@ BottleneckKind = Literal["bn_relu", "relu", "bn", "linear"]
 
 
 def full_precision(x: Tensor) -> Tensor:
-    """Out of autocast's 16 bits; float64 stays what it is."""
+    """At least float32; float64 stays float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 class Classifier(nn.Module):
-    """`features` are what prototypes and alignment see; `forward` gives logits, never in less than 32 bits."""
+    """Maps images to features and logits.
+
+    With `autocast` set, the network runs in that type; features and logits always leave in full precision, so that
+    losses need not know.
+    """
+
+    autocast: torch.dtype | None = None
 
     def __init__(
         self, encoder: nn.Module, width: int, outputs: int, bottleneck: int = 0, kind: BottleneckKind = "bn_relu"
@@ -30,26 +38,55 @@ class Classifier(nn.Module):
         self.feature_dim = bottleneck or width
         self.head = nn.Linear(self.feature_dim, outputs)
 
-    def features(self, x: Tensor) -> Tensor:
-        features: Tensor = self.bottleneck(self.encoder(x))
-        return features
-
     def forward(self, x: Tensor) -> Tensor:
-        return full_precision(self.head(self.features(x)))
+        """Logits (B, outputs)."""
+        with self._precision(x):
+            return full_precision(self.head(self._features(x)))
 
-    def parts(self, parts: list[Tensor], joint: bool = True) -> tuple[list[Tensor], list[Tensor]]:
-        """Features and logits of each part, through one set of BatchNorm statistics or each through its own."""
-        sizes = [len(part) for part in parts]
-        features = self.features(torch.cat(parts)) if joint else torch.cat([self.features(part) for part in parts])
-        logits = full_precision(self.head(features))
-        return list(torch.split(full_precision(features), sizes)), list(torch.split(logits, sizes))
+    def features(self, x: Tensor) -> Tensor:
+        """What the head sees (B, feature_dim)."""
+        with self._precision(x):
+            return full_precision(self._features(x))
+
+    def forward_views(
+        self, views: Mapping[str, Tensor], *, joint: bool = True
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Features and logits of several views, by name.
+
+        >>> features, logits = network.forward_views({"labeled": x, "unlabeled": u})
+
+        A joint pass has one set of BatchNorm statistics for all views, separate passes one for each.
+        """
+        sizes = [len(view) for view in views.values()]
+        parts = list(views.values())
+        with self._precision(parts[0]):
+            features = self._features(torch.cat(parts)) if joint else torch.cat([self._features(x) for x in parts])
+            logits = full_precision(self.head(features))
+        split = (torch.split(full_precision(features), sizes), torch.split(logits, sizes))
+        by_name = [dict(zip(views, tensors, strict=True)) for tensors in split]
+        return by_name[0], by_name[1]
 
     @torch.no_grad()
     def evaluate(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features and logits in evaluation mode, whatever mode the network is in."""
         training = self.training
         self.eval()
-        features = self.features(x)
-        logits = full_precision(self.head(features))
+        with self._precision(x):
+            features = self._features(x)
+            logits = full_precision(self.head(features))
         self.train(training)
         return full_precision(features), logits
+
+    def _features(self, x: Tensor) -> Tensor:
+        features: Tensor = self.bottleneck(self.encoder(x))
+        return features
+
+    def _precision(self, x: Tensor) -> AbstractContextManager[Any]:
+        return nullcontext() if self.autocast is None else torch.autocast(x.device.type, self.autocast)
+
+
+def set_autocast(module: nn.Module, dtype: torch.dtype | None) -> None:
+    """Let every network in the module run in this type; None for full precision."""
+    for part in module.modules():
+        if isinstance(part, Classifier):
+            part.autocast = dtype

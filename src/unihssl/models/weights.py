@@ -1,13 +1,16 @@
-"""Loading backbone weights from a file: safetensors or a tensor-only state dict, timm's or torchvision's names."""
+"""Backbone weights: from timm's hub, or from a file (safetensors or a state dict, timm's or torchvision's names)."""
 
 import re
+import socket
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 
 CLASSIFIERS = ("fc.", "head.", "heads.", "classifier.")
 WRAPPERS = ("module.", "encoder.backbone.", "backbone.", "model.")
@@ -24,6 +27,42 @@ TORCHVISION_VIT = (
     (r"^encoder\.layers\.encoder_layer_(\d+)\.mlp\.(0|linear_1)\.", r"blocks.\1.mlp.fc1."),
     (r"^encoder\.layers\.encoder_layer_(\d+)\.mlp\.(3|linear_2)\.", r"blocks.\1.mlp.fc2."),
 )
+
+
+def create_from_hub(name: str, **options: object) -> nn.Module:
+    """timm's model with its pretrained weights.
+
+    The hub's client retries an unreachable host for most of a minute. So we try the host first; if it does not answer,
+    the client looks only in its cache.
+    """
+    import huggingface_hub.constants as hub
+    import timm
+
+    online, offline_before = _reachable(hub.ENDPOINT), hub.HF_HUB_OFFLINE
+    hub.HF_HUB_OFFLINE = offline_before or not online
+    try:
+        model: nn.Module = timm.create_model(name, pretrained=True, **options)
+        return model
+    except (OSError, RuntimeError, ValueError) as error:
+        reason = str(error).partition("\n")[0] if online else "the model hub cannot be reached"
+        raise UserError(
+            f"could not get pretrained weights for {name} ({reason}): give a local copy with "
+            f"{Setting('weights', 'FILE')}, or start from scratch with {Setting('weights', 'none')} (for tiny images, "
+            f"{Setting('backbone', 'small_cnn')})"
+        ) from None
+    finally:
+        hub.HF_HUB_OFFLINE = offline_before
+
+
+def _reachable(endpoint: str) -> bool:
+    host = urllib.parse.urlsplit(endpoint)
+    if {host.scheme, "all"} & urllib.request.getproxies().keys():
+        return True  # the proxy decides; a direct connection says nothing
+    try:
+        with socket.create_connection((host.hostname or "", host.port or 443), timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 def load_weights_file(encoder: nn.Module, file: str) -> bool:

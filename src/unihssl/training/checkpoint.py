@@ -1,10 +1,12 @@
 """Where a run stands, in one file that is always whole.
 
-The method's state dict holds weights, pseudo-labels and prototypes; the optimiser's holds momentum. Batches,
-views, dropout and mixup are drawn from (seed, stage, step), and the schedule is a function of the step, so the
-step number is the sampler's position, the schedule's and the random generators' state at once.
+The method's state dict holds weights, pseudo-labels and prototypes; the optimiser's holds momentum. Batches, views,
+dropout and mixup are drawn from (seed, stage, step), and the schedule is a function of the step. So the step number is
+the position of the sampler, of the schedule and of the random generators at once.
 """
 
+import hashlib
+import json
 import pickle
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +14,12 @@ from typing import Any
 
 import torch
 
+from unihssl.config import deciding_knobs
+from unihssl.data.pair import DomainPair
 from unihssl.errors import UserError
 from unihssl.files import atomic
 
-CHECKPOINT = "checkpoint.pt"
-FORMAT = 3  # of what is in it; 2 had other names for prototypes
+FORMAT = 3  # raised when what a checkpoint holds changes
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,16 @@ class Position:
 
     stage: int = 0
     step: int = 0
+
+
+def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
+    """Changes when the samples, their split, a knob that changes the result, or the checkpoint format does."""
+    digest = hashlib.sha256(json.dumps([FORMAT, deciding_knobs(settings, params)], sort_keys=True).encode())
+    for part in pair.parts.values():
+        digest.update("\0".join(part.domain.names).encode())
+        digest.update(part.store.key.encode())  # the samples themselves may be many gigabytes on disk
+        digest.update(part.domain.labels.tobytes() + part.split.train.tobytes() + part.split.test.tobytes())
+    return digest.hexdigest()
 
 
 def save_checkpoint(
@@ -42,11 +55,11 @@ def save_checkpoint(
 
 
 def load_checkpoint(path: Path, fingerprint: str) -> tuple[Position, dict[str, Any], dict[str, Any] | None]:
-    """Read a checkpoint back; it must be of a run with the same settings and data."""
+    """Read a checkpoint; it must be of a run with the same settings and data."""
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
-        content = None  # what torch says of it runs over many lines and helps nobody
+        content = None  # torch's own message runs over many lines
     if not isinstance(content, dict) or "fingerprint" not in content:
         raise UserError(f"{path}: the checkpoint cannot be read, it is damaged; delete it to start again")
     if content["fingerprint"] != fingerprint:

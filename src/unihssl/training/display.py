@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import (
@@ -16,14 +15,18 @@ from rich.progress import (
 )
 from rich.table import Column
 
+from unihssl.errors import Spell, python_spelling
+
 QUIET_SECONDS = 10.0  # between two lines where there is no terminal
-SHOWN = 7  # readings: the loss, its terms, and what the method puts next
+SHOWN = 7  # readings: the loss, its terms, then statistics
 
 
 class Display:
     """Progress of decoding and training, on stderr so that stdout carries results alone."""
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, spell: Spell = python_spelling) -> None:
+        """`spell` is how messages spell settings: as Python arguments, unless the command line says otherwise."""
+        self.spell = spell
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
         self.silent = False
         self._live = self.console.is_terminal and not quiet
@@ -45,13 +48,11 @@ class Display:
         self._bar.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._bar.stop()
 
     def silence(self) -> None:
-        """From here on say nothing: another process speaks for the run."""
+        """Print nothing from here on: another process reports for the run."""
         self._bar.stop()
         self.silent = self.console.quiet = True
 
@@ -63,10 +64,10 @@ class Display:
         self._bar.reset(self._task, description=name, total=total, completed=done, values="", visible=True)
 
     def counter(self, name: str) -> Callable[[int, int], None]:
-        """A function to be told of (done, total): a bar in a terminal; elsewhere a line when it begins."""
+        """A function to call with (done, total): a bar in a terminal; elsewhere one line at the start."""
         begun = False
 
-        def told(done: int, total: int) -> None:
+        def progress(done: int, total: int) -> None:
             nonlocal begun
             if not begun:
                 self.start(name, total)
@@ -75,7 +76,7 @@ class Display:
             begun = True
             self.step(done)
 
-        return told
+        return progress
 
     def step(self, done: int) -> None:
         self._bar.update(self._task, completed=done)

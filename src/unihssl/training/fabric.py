@@ -1,37 +1,136 @@
-"""Fabric, from `lightning-fabric` or from the `lightning` bundle, which carries the same package."""
+"""Fabric, and how many processes a run has: started by torchrun, by SLURM, or by Fabric itself."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+import inspect
+import logging
+import os
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["DDPStrategy", "Fabric", "LightningEnvironment", "SLURMEnvironment", "TorchElasticEnvironment"]
+import torch
+from torch import nn
 
-
-@contextmanager
-def _hidden(name: str) -> Iterator[None]:
-    """While entered, a package that was not imported yet cannot be."""
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del sys.modules[name]
-
+from unihssl.config import Settings
+from unihssl.errors import UserError
+from unihssl.models.backbones import pick_device
 
 try:
-    # Fabric imports all of torchmetrics, where it is installed, to compare its version: half of the time that importing
-    # unihssl takes. The price: Fabric's SpikeDetection, not used here, believes torchmetrics to be missing.
-    with _hidden("torchmetrics"):
-        from lightning_fabric import Fabric
-        from lightning_fabric.plugins.environments import (
-            LightningEnvironment,
-            SLURMEnvironment,
-            TorchElasticEnvironment,
-        )
-        from lightning_fabric.strategies import DDPStrategy
-except ImportError:
+    from lightning_fabric import Fabric
+    from lightning_fabric.plugins.environments import LightningEnvironment, SLURMEnvironment, TorchElasticEnvironment
+    from lightning_fabric.strategies import DDPStrategy
+except ImportError:  # the `lightning` bundle carries the same package
     from lightning.fabric import Fabric
     from lightning.fabric.plugins.environments import LightningEnvironment, SLURMEnvironment, TorchElasticEnvironment
     from lightning.fabric.strategies import DDPStrategy
+
+__all__ = ["Fabric", "autocast_dtype", "make_fabric"]
+
+
+def make_fabric(settings: Settings) -> Fabric:
+    """Where to train, and in how many processes. Networks do their own autocast (models.classifier)."""
+    on_gpu = pick_device(settings.device) == "cuda"
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces each setting it was given
+    processes = find_processes(settings, on_gpu)
+    return Fabric(
+        accelerator="cuda" if on_gpu else "cpu",
+        devices=processes.devices,
+        num_nodes=processes.nodes,
+        strategy=_ddp() if processes.count > 1 else "auto",
+        plugins=[processes.environment],
+        precision="32-true",
+    )
+
+
+def autocast_dtype(settings: Settings, device: torch.device) -> torch.dtype | None:
+    """What networks run in: bf16 on a GPU unless told otherwise; None is full precision."""
+    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and device.type == "cuda")
+    return torch.bfloat16 if bf16 else None
+
+
+def _ddp() -> Any:
+    """DDP that does not broadcast buffers: the memory of pseudo-labels may be large, and every step keeps it equal."""
+    known = inspect.signature(nn.parallel.DistributedDataParallel).parameters
+    broadcast = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+    return DDPStrategy(find_unused_parameters=True, gradient_as_bucket_view=True, **{broadcast: False})
+
+
+@dataclass(frozen=True)
+class Processes:
+    """Processes on each machine, machines, and Fabric's name for what starts them."""
+
+    devices: int
+    nodes: int
+    environment: Any
+
+    @property
+    def count(self) -> int:
+        return self.devices * self.nodes
+
+
+def find_processes(settings: Settings, on_gpu: bool) -> Processes:
+    """As the launcher says, if there is one; else as the settings ask."""
+    if TorchElasticEnvironment.detect():
+        found = _by_torchrun()
+        _refuse_contradiction("torchrun", found, settings)
+    elif _started_by_srun():
+        found = _by_slurm()
+        _refuse_contradiction("SLURM", found, settings)
+    else:
+        found = Processes(settings.devices, settings.nodes, LightningEnvironment())
+        _require_meeting_place(found)
+    _refuse_too_many(found, on_gpu)
+    return found
+
+
+def _by_torchrun() -> Processes:
+    here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+    if everywhere % here:
+        raise UserError(
+            f"torchrun started {here} of {everywhere} processes on this machine: give all machines equally many"
+        )
+    return Processes(here, everywhere // here, TorchElasticEnvironment())
+
+
+def _started_by_srun() -> bool:
+    """An sbatch script sees SLURM's variables too, but only what srun starts is one of several tasks."""
+    interactive = os.environ.get("SLURM_JOB_NAME") in ("bash", "interactive")
+    return "SLURM_STEP_ID" in os.environ and int(os.environ.get("SLURM_NTASKS", 1)) > 1 and not interactive
+
+
+def _by_slurm() -> Processes:
+    tasks, nodes = int(os.environ["SLURM_NTASKS"]), int(os.environ.get("SLURM_NNODES", 1))
+    here = os.environ.get("SLURM_NTASKS_PER_NODE", "")
+    if not here.isdigit() or int(here) * nodes != tasks:
+        raise UserError(f"SLURM started {tasks} tasks on {nodes} machines: ask for --ntasks-per-node, equal on all")
+    return Processes(int(here), nodes, SLURMEnvironment())
+
+
+def _refuse_contradiction(launcher: str, found: Processes, settings: Settings) -> None:
+    """Refuse settings that the launcher contradicts; 1 means unset."""
+    for name, asked, started in (
+        ("devices", settings.devices, found.devices),
+        ("nodes", settings.nodes, found.nodes),
+    ):
+        if asked not in (1, started):
+            what = "processes on each machine" if name == "devices" else "machines"
+            raise UserError(
+                f"{name}={asked}, but {launcher} started {started} {what}: leave {name} out, or set {name}={started}"
+            )
+
+
+def _require_meeting_place(found: Processes) -> None:
+    """Without these variables the machines would wait for each other forever."""
+    missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if name not in os.environ]
+    if found.nodes > 1 and missing:
+        raise UserError(
+            f"nodes={found.nodes}, but not set: {', '.join(missing)}. Start it on every machine with the first one's "
+            "MASTER_ADDR, a free MASTER_PORT of it, and NODE_RANK 0, 1 and so on; or let torchrun or SLURM start it"
+        )
+
+
+def _refuse_too_many(found: Processes, on_gpu: bool) -> None:
+    visible = torch.cuda.device_count() if on_gpu else found.devices
+    if found.devices > visible:
+        raise UserError(
+            f"devices={found.devices}, but {'one GPU is' if visible == 1 else f'{visible} GPUs are'} visible here: "
+            f"set devices={visible} (under SLURM, ask for --gpus-per-node, which each task can see all of)"
+        )

@@ -1,19 +1,22 @@
-"""What a run writes down while it trains: means kept on the device, lines of metrics.jsonl, TensorBoard events."""
+"""The log of a run while it trains: means kept on the device, metrics.jsonl, TensorBoard events, the display."""
 
 import json
+import math
 import threading
-from pathlib import Path
+import time
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from unihssl.files import write_error, write_text
-from unihssl.training.setup import Fabric
+from unihssl.run_folder import RunFolder
+from unihssl.training.display import Display
+from unihssl.training.fabric import Fabric
 
 
 class Meter:
-    """Running means that stay on the device until they are read: a few small kernels a step, no waiting."""
+    """Running means that stay on the device until they are read: a few small kernels per step, no synchronisation."""
 
     def __init__(self) -> None:
         self.names: tuple[str, ...] = ()
@@ -35,59 +38,101 @@ class Meter:
         return {name: total / count for name, total in zip(self.names, sums, strict=True)} if count else {}
 
 
+class Recorder:
+    """Takes in each step's readings and reports their means when asked. Only the first process writes.
+
+    `truth` (N_U,) holds the classes of the unlabeled training samples where they are known, -1 elsewhere. It only
+    serves to log the pseudo-labels' accuracy, under a name that says so.
+    """
+
+    def __init__(
+        self, fabric: Fabric, display: Display, truth: Tensor, folder: RunFolder, steps_done: int, tensorboard: bool
+    ) -> None:
+        self.fabric, self.display = fabric, display
+        self.truth = truth.to(fabric.device)
+        self.truth_known = bool((truth >= 0).any())
+        self.log = MetricsLog(folder, steps_done, tensorboard) if fabric.is_global_zero else None
+
+    def start(self, name: str, total: int, done: int, meter: Meter) -> None:
+        self.display.start(name, total, done)
+        self.meter, self.images, self.since = meter, 0, time.monotonic()
+
+    def add(self, images: int, done: int) -> None:
+        self.images += images
+        self.display.step(done)
+
+    def report(self, place: dict[str, Any], lr: float, pseudo_classes: Tensor | None) -> list[str]:
+        """Write the means since the last report; returns the names of those that are not finite."""
+        readings = self.meter.read(self.fabric)
+        broken = [name.rpartition("/")[2] for name, value in readings.items() if not math.isfinite(value)]
+        if broken:
+            return broken
+        values: dict[str, Any] = {"loss": readings.pop("loss", 0.0), "terms": {}, "stats": {}}
+        for name, value in readings.items():
+            group, _, own_name = name.partition("/")
+            values[group][own_name] = value
+        if pseudo_classes is not None and self.truth_known:
+            correct = (pseudo_classes == self.truth)[self.truth >= 0]
+            values["stats"]["oracle_pseudo_accuracy"] = float(correct.float().mean())
+        now = time.monotonic()
+        speed = self.images / max(now - self.since, 1e-9)
+        self.images, self.since = 0, now
+        self.display.values(place["step"], {"loss": values["loss"], **values["terms"], **values["stats"]})
+        if self.log:
+            self.log.write({**place, "lr": lr, **values, "images_per_second": speed})
+        return []
+
+    def close(self) -> None:
+        if self.log:
+            self.log.close()
+
+
 class MetricsLog:
     """metrics.jsonl and TensorBoard events. Opening it for a resumed run drops what came after its checkpoint."""
 
-    def __init__(self, folder: Path, steps_done: int, tensorboard: bool) -> None:
-        self.path = folder / "metrics.jsonl"
-        kept = [row for row in read_metrics(folder) if row["global_step"] <= steps_done]
-        write_text(self.path, "".join(json.dumps(row) + "\n" for row in kept))
+    def __init__(self, folder: RunFolder, steps_done: int, tensorboard: bool) -> None:
+        self.folder = folder
+        kept = [row for row in folder.read_metrics() if row["global_step"] <= steps_done]
+        write_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in kept))
         self._writer: Any = None
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._hook, threading.excepthook = threading.excepthook, _quiet_about_disks
+            self._hook, threading.excepthook = threading.excepthook, _ignore_disk_errors
             try:
-                self._writer = SummaryWriter(folder / "tensorboard", purge_step=steps_done + 1)
+                self._writer = SummaryWriter(folder.tensorboard, purge_step=steps_done + 1)
             except OSError as error:
                 threading.excepthook = self._hook
-                raise write_error(folder / "tensorboard", error) from error
+                raise write_error(folder.tensorboard, error) from error
 
     def write(self, row: dict[str, Any]) -> None:
         try:
-            with self.path.open("a", encoding="utf-8") as file:
+            with self.folder.metrics.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(row) + "\n")
             if self._writer:
-                for name, value in row.items():
-                    if isinstance(value, float):
-                        self._writer.add_scalar(f"{row['stage']}/{name}", value, row["global_step"])
+                values = {name: value for name, value in row.items() if isinstance(value, float)}
+                for name, value in (values | row["terms"] | row["stats"]).items():
+                    self._writer.add_scalar(f"{row['stage']}/{name}", value, row["global_step"])
         except OSError as error:
-            raise write_error(self.path, error) from error
+            raise write_error(self.folder.metrics, error) from error
 
     def close(self) -> None:
         try:
             if self._writer:
                 self._writer.close()
         except OSError as error:
-            raise write_error(self.path.parent / "tensorboard", error) from error
+            raise write_error(self.folder.tensorboard, error) from error
         finally:
             if self._writer:
                 threading.excepthook = self._hook
 
 
-def _quiet_about_disks(problem: threading.ExceptHookArgs) -> None:
-    """TensorBoard's writing thread hands its OSError to the caller, who tells the user; one telling is enough."""
+def _ignore_disk_errors(problem: threading.ExceptHookArgs) -> None:
+    """TensorBoard's writing thread also hands its OSError to the caller, who reports it."""
     if not isinstance(problem.exc_value, OSError):
         threading.__excepthook__(problem)
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
-    """The rows of a run's metrics.jsonl; a last line cut short by a kill is passed over."""
-    path = folder / "metrics.jsonl"
-    rows = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            rows.append(json.loads(line))
-        except ValueError:
-            continue
-    return rows
+def all_finite(tensors: list[Tensor]) -> bool:
+    """Whether all elements of all tensors are finite, with a single wait for the device."""
+    return bool(torch.stack([t.isfinite().all() for t in tensors]).all())

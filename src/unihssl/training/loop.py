@@ -1,10 +1,8 @@
 """Taking a method through its stages."""
 
-import shlex
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 from typing import Any, NoReturn
 
 import torch
@@ -12,15 +10,17 @@ from torch import Tensor
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedData
-from unihssl.errors import RunInterruptedError, UserError
+from unihssl.errors import RunInterruptedError, Setting, UserError, resume_call
 from unihssl.interrupt import InterruptGuard
 from unihssl.methods.base import Capture, Method, Stage
-from unihssl.training.batch_norm import synchronise
-from unihssl.training.checkpoint import CHECKPOINT, Position, load_checkpoint, save_checkpoint
+from unihssl.models.classifier import set_autocast
+from unihssl.run_folder import RunFolder
+from unihssl.training.checkpoint import Position, load_checkpoint, save_checkpoint
 from unihssl.training.display import Display
-from unihssl.training.distributed import FabricProcesses, all_agree, anyone, share_memory
-from unihssl.training.recorder import Recorder, all_finite
-from unihssl.training.setup import Fabric, make_optimizer, restore_momentum, schedule_factor, set_learning_rate
+from unihssl.training.distributed import FabricProcesses, all_agree, anyone, share_memory, synchronise_batch_norm
+from unihssl.training.fabric import Fabric, autocast_dtype
+from unihssl.training.log import Recorder, all_finite
+from unihssl.training.optimizer import make_optimizer, restore_momentum, schedule_factor, set_learning_rate
 from unihssl.training.step import Step
 
 
@@ -28,10 +28,16 @@ class Trainer:
     """Runs every stage from where the checkpoint in `folder` stands, or from the start."""
 
     def __init__(
-        self, fabric: Fabric, method: Method, data: PairedData, settings: Settings, folder: Path, fingerprint: str
+        self,
+        fabric: Fabric,
+        method: Method[Any],
+        data: PairedData,
+        settings: Settings,
+        folder: RunFolder,
+        fingerprint: str,
     ) -> None:
         self.fabric, self.method, self.data, self.settings = fabric, method, data, settings
-        self.folder, self.checkpoint, self.fingerprint = folder, folder / CHECKPOINT, fingerprint
+        self.folder, self.checkpoint, self.fingerprint = folder, folder.checkpoint, fingerprint
         self.stages = method.stages()
         self.epoch_steps = [data.steps_per_epoch(stage.epoch_length) for stage in self.stages]
         self.totals = [self._length(s.settings, n) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
@@ -41,12 +47,15 @@ class Trainer:
             if isinstance(part, Method):
                 part.processes = FabricProcesses(fabric)
         if settings.sync_batch_norm and fabric.world_size > 1:
-            synchronise(method, fabric.device)
+            synchronise_batch_norm(method, fabric.device)
         self.saved_at = time.monotonic()
         self.position, self.optimizer_state = Position(), None
         if self.checkpoint.exists():
             self.position, state, self.optimizer_state = load_checkpoint(self.checkpoint, fingerprint)
-            method.load_state_dict(state)
+            try:
+                method.load_state_dict(state)
+            except RuntimeError:
+                raise UserError(f"{self.checkpoint}: another version of unihssl saved it; start a new run") from None
 
     def fit(self, truth: Tensor, display: Display) -> None:
         """Train to the end; raises `RunInterruptedError` once everything is saved if a signal asks for it."""
@@ -58,10 +67,11 @@ class Trainer:
             display.note(f"resuming at {where}")
         steps_done = self._global(position)
         if not all_agree(self.fabric, steps_done):
-            raise UserError(f"{self.folder}: not all processes see the same checkpoint; all machines must share --out")
+            raise UserError(f"{self.folder.path}: processes see different checkpoints; all must share {Setting('out')}")
         self.recorder = Recorder(self.fabric, display, truth, self.folder, steps_done, self.settings.tensorboard)
         try:
             with InterruptGuard() as self.guard, own_stream(self.fabric.device):
+                set_autocast(self.method, autocast_dtype(self.settings, self.fabric.device))
                 self.module = self.fabric.setup_module(self.method)
                 share_memory(self.fabric, self.method)
                 for index in range(position.stage, len(self.stages)):
@@ -71,14 +81,14 @@ class Trainer:
             if not all_finite(list(self.method.parameters())):
                 self._stop_on_nan(len(self.stages) - 1, self.totals[-1], ["weights"])
         finally:
+            set_autocast(self.method, None)
             self.recorder.close()
 
     def _run_stage(self, index: int, start: int, optimizer_state: dict[str, Any] | None) -> None:
         stage, total = self.stages[index], self.totals[index]
         if start == 0 and stage.begin:
             self.data.reseed_before(index)
-            with self.fabric.autocast():
-                stage.begin(self.data)
+            stage.begin(self.data)
             share_memory(self.fabric, self.method)
         optimizer = make_optimizer(stage.trains or self.method, stage.settings)
         if optimizer_state:
@@ -113,16 +123,15 @@ class Trainer:
         if stop or save_due:
             self._save(Position(index, done) if done < total else Position(index + 1, 0))
         if stop:
-            self.fabric.barrier()  # nobody leaves before the first process has saved
-            again = f"unihssl train --resume --out {shlex.quote(str(self.folder))}"
-            raise RunInterruptedError(f"stopped at {stage.name} step {done} of {total}; saved. Go on with: {again}")
+            self.fabric.barrier()  # no process ends before the first has saved
+            where = f"{stage.name} step {done} of {total}"
+            raise RunInterruptedError(f"stopped at {where}; saved. Resume with: {resume_call(self.folder.path)}")
 
     def _step(self, index: int, step: int) -> None:
         stage, total, per_epoch = self.stages[index], self.totals[index], self.epoch_steps[index]
         self.data.reseed(index, step)
         if step % per_epoch == 0 and stage.each_epoch:
-            with self.fabric.autocast():
-                stage.each_epoch(self.data, step // per_epoch)
+            stage.each_epoch(self.data, step // per_epoch)
             share_memory(self.fabric, self.method)
         by_epoch = self.settings.progress_by == "epoch"
         progress = (step // per_epoch * per_epoch if by_epoch else step) / total
@@ -133,14 +142,14 @@ class Trainer:
         self.recorder.add(self.step.images, step + 1)
 
     def _capture(self, stage: Stage) -> Capture:
-        """What of this stage's steps can be a CUDA graph. Among several processes DDP's hooks stand in the way."""
+        """What of this stage's steps a CUDA graph can hold. With several processes DDP's hooks forbid whole steps."""
         if self.settings.graph == "off" or self.fabric.device.type != "cuda":
             return "nothing"
         whole = self.settings.graph == "auto" and self.fabric.world_size == 1
         return "network" if stage.capture == "step" and not whole else stage.capture
 
     def _asked_to_stop(self, in_step: bool) -> bool:
-        """Alone, look after every step; among several processes, only where all of them look together."""
+        """Checked after every step by a single process; by several, only where all of them report together."""
         if self.fabric.world_size == 1:
             return self.guard.requested
         return in_step and anyone(self.fabric, self.guard.requested)
@@ -171,8 +180,9 @@ class Trainer:
         knob = next((name for name, rate in rates.items() if rate == stage.settings.lr), "lr")
         kept = f"the last good checkpoint is {self.checkpoint}" if self.checkpoint.exists() else "no checkpoint yet"
         raise UserError(
-            f"{', '.join(broken)} became NaN or infinite by step {done} of {stage.name}; {kept}. "
-            f"Try a lower learning rate (--set {knob}={rates[knob] / 10:g}) or --set precision=fp32, in a new --out"
+            f"{', '.join(broken)} became NaN or infinite by step {done} of {stage.name}; {kept}. Try a lower learning "
+            f"rate ({Setting(knob, float(f'{rates[knob] / 10:g}'))}) or {Setting('precision', 'fp32')}, in a new "
+            f"{Setting('out')}"
         )
 
     @staticmethod

@@ -1,8 +1,8 @@
-"""The network's part of a training step as CUDA graphs, for steps that cannot be captured whole.
+"""The network's passes as CUDA graphs, for training steps that cannot be captured whole.
 
-Most of what the host launches in a step are the encoder's forward and backward passes. Its larger parts, such as a
-ResNet's four layers, are replayed one by one, not the encoder at once: gradients then come one after the other, and DDP
-can send the first while the next are computed. (On one H200 that costs 1% of a ResNet-50 step.)
+Most of a step's kernel launches are the encoder's forward and backward passes. Its larger parts, such as a ResNet's
+four layers, are captured one by one: their gradients then arrive one after the other, and DDP can send the first while
+the next are computed. (On one H200 that costs 1% of a ResNet-50 step.)
 """
 
 import gc
@@ -19,21 +19,21 @@ from unihssl.models.classifier import Classifier
 class ReplayedEncoders:
     """Captures the training passes of one step, the first after `begin_step`, and replays them in those that follow.
 
-    A pass unlike the one captured in its place, and one in evaluation mode or without gradients, runs as it is. Each
-    may be differentiated once.
+    A pass of another shape or type, in evaluation mode or without gradients, runs eagerly. Each pass may be
+    differentiated once.
     """
 
     def __init__(self, method: nn.Module, note: Callable[[str], None]) -> None:
-        """`note` tells the user, once, if nothing is replayed, and why."""
+        """`note` tells the user, once, if nothing can be replayed, and why."""
         encoders = (part.encoder for part in method.modules() if isinstance(part, Classifier))
         found = dict.fromkeys(part for encoder in encoders for part in _large_parts(encoder))
         inner = {module for part in found for module in part.modules() if module is not part}
-        alone = [part for part in found if part not in inner and not _talks(part)]
+        alone = [part for part in found if part not in inner and not _communicates(part)]
         self.failures = [] if alone else ["its BatchNorm is synchronised" if found else "it has no large parts"]
         self.parts = [_Part(part, self.failures) for part in alone]
         self.note, self.steps = note, 0
-        # What takes in a weight's gradient belongs to the stream it is made on: this one, if made now and kept (as DDP
-        # does), not the one that captures, for which every step would have to wait.
+        # A weight's gradient accumulator belongs to the stream that creates it. Create and keep it here (as DDP does),
+        # not on the capturing stream, for which every step would then have to wait.
         weights = [weight for part in self.parts for weight in part.module.parameters() if weight.requires_grad]
         self._gradients = [torch.autograd.graph.get_gradient_edge(weight) for weight in weights]
 
@@ -50,7 +50,7 @@ class ReplayedEncoders:
         self.steps += 1
 
     def release(self) -> None:
-        """Let the encoders be what they were, and give the graphs' memory back."""
+        """Restore the encoders, and free the graphs' memory."""
         for part in self.parts:
             part.release()
         self.parts, self._gradients = [], []
@@ -58,7 +58,7 @@ class ReplayedEncoders:
 
 
 def _large_parts(module: nn.Module) -> Iterator[nn.Module]:
-    """Of more than one layer with weights; lists of modules are not called themselves."""
+    """Children with more than one layer of weights; a ModuleList is never called itself, so its members are taken."""
     for child in module.children():
         if isinstance(child, nn.ModuleList):
             yield from _large_parts(child)
@@ -66,13 +66,13 @@ def _large_parts(module: nn.Module) -> Iterator[nn.Module]:
             yield child
 
 
-def _talks(part: nn.Module) -> bool:
-    """To other processes, which has not been tried within a graph."""
+def _communicates(part: nn.Module) -> bool:
+    """Whether it talks to other processes, which was never tried within a graph."""
     return any(isinstance(layer, nn.SyncBatchNorm) for layer in part.modules())
 
 
 class _Kind(NamedTuple):
-    """What a pass must have in common with the captured one."""
+    """What a pass must have in common with the captured one to be replayed."""
 
     shape: torch.Size
     dtype: torch.dtype
@@ -81,10 +81,10 @@ class _Kind(NamedTuple):
 
 
 class _Part:
-    """Stands in for the forward pass of a part of an encoder; each of its calls in a step has a graph of its own."""
+    """Replaces the forward pass of a part of an encoder; each call in a step has a graph of its own."""
 
     def __init__(self, module: nn.Module, failures: list[str]) -> None:
-        """After any failure no part captures more."""
+        """After any failure, no part captures anything more."""
         self.module, self.plain, self.failures = module, module.forward, failures
         self.passes: list[tuple[_Kind, Callable[[Tensor], Any]]] = []
         self.record, self.calls = False, 0
@@ -113,7 +113,7 @@ class _Part:
         return replay(x) if kind == known else self.plain(x)
 
     def _capture(self, x: Tensor, kind: _Kind) -> None:
-        """What the trial runs change is put back: BatchNorm's statistics and the random numbers' position."""
+        """Trial runs change BatchNorm's statistics and the random state; both are restored."""
         buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
         device, stream = x.device.type, torch.cuda.current_stream()
         # An input that needs a gradient cannot be overwritten by the trial runs, and need not be copied for each replay
@@ -129,15 +129,15 @@ class _Part:
                 self._try(sample)
                 part = _Plain(self.module, self.plain)
                 self.passes.append((kind, torch.cuda.make_graphed_callables(part, (sample,), allow_unused_input=True)))
-        except Exception as error:  # not enough memory, or a network that no graph can hold: it runs as it is
+        except Exception as error:  # too little memory, or a network that no graph can hold: it runs eagerly
             self.failures.append((str(error) or type(error).__name__).partition("\n")[0])
         finally:
-            torch.cuda.set_stream(stream)  # a capture that fails leaves its own behind
+            torch.cuda.set_stream(stream)  # a failed capture leaves its own stream behind
             for buffer, before in buffers:
                 buffer.copy_(before)
 
     def _try(self, x: Tensor) -> None:
-        """Fail where a capture would, if anything makes the host wait for the GPU: a failed capture leaves traces."""
+        """Fail where a capture would, if anything synchronises with the GPU: a failed capture leaves traces."""
         warnings.filterwarnings("ignore", "Synchronization debug mode")
         torch.cuda.set_sync_debug_mode("error")
         try:
@@ -152,7 +152,7 @@ class _Part:
 
 
 class _Plain(nn.Module):
-    """A part with its own forward pass and none of its hooks, which run around the replayed one, too."""
+    """A part's forward pass without its hooks, which also run around the replayed pass."""
 
     def __init__(self, module: nn.Module, forward: Callable[[Tensor], Any]) -> None:
         super().__init__()

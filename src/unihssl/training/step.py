@@ -1,11 +1,12 @@
-"""One training step on the device: run as it is, or captured once as CUDA graphs and replayed.
+"""One training step on the device: run eagerly, or captured once as CUDA graphs and replayed.
 
 A ResNet-50 step is a thousand kernel launches, which take the host longer than the kernels take the GPU; a graph is
-one launch. What changes between steps lies in fixed places that `PairedData.load` writes before each step.
+one launch. `PairedData.load` writes what changes between steps to fixed places before each step.
 """
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -13,28 +14,28 @@ from torch import nn
 from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.methods.base import Capture, Losses, Method
 from unihssl.training.distributed import AverageStatistics
+from unihssl.training.fabric import Fabric
 from unihssl.training.log import Meter
 from unihssl.training.replay import ReplayedEncoders
-from unihssl.training.setup import Fabric
 
-WARM_UP = 3  # steps run as they are, so that memory and library handles are there before capture
+WARM_UP = 3  # eager steps, so that memory and library handles are there before capture
 
 
 class Step:
-    """Calling it takes one step on the batch that was loaded; the readings go to `meter`."""
+    """Calling it takes one step on the loaded batch; the readings go to `meter`."""
 
     def __init__(
         self,
         fabric: Fabric,
         module: nn.Module,
-        method: Method,
+        method: Method[Any],
         optimizer: torch.optim.Optimizer,
         data: PairedData,
         step: Callable[[PairedBatch], Losses],
         capture: Capture,
         note: Callable[[str], None],
     ) -> None:
-        """`note` tells the user, once, where capture was wanted and cannot be had."""
+        """`note` tells the user, once, if capture was wanted and is not possible."""
         self.fabric, self.module, self.method, self.optimizer = fabric, module, method, optimizer
         self.data, self.step = data, step
         self.meter = Meter()
@@ -49,7 +50,7 @@ class Step:
         if self._to_warm_up:
             self._to_warm_up -= 1
             last = self._to_warm_up == 0
-            self._run_watched() if last and self._capture == "step" else self._run()
+            self._run_checking_sync() if last and self._capture == "step" else self._run()
             return
         if self._capture == "step" and not self._graph:
             self._try_to_capture()
@@ -59,7 +60,7 @@ class Step:
         self._graph.replay() if self._graph else self._run()
 
     def close(self) -> None:
-        """No more steps: the network is what it was before."""
+        """Give the network back as it was."""
         if self._encoders:
             self._encoders.release()
 
@@ -76,37 +77,38 @@ class Step:
         self.meter.add(readings)
         self.images = batch.images
 
-    def _run_watched(self) -> None:
-        """No graph can hold what makes the host wait for the GPU: do with graphs of the network if anything does."""
-        with warnings.catch_warnings(record=True) as seen:
+    def _run_checking_sync(self) -> None:
+        """Look for synchronisation, which no graph can hold; if there is any, capture only the network."""
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             torch.cuda.set_sync_debug_mode("warn")
             try:
                 self._run()
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-        for warning in seen:
+        for warning in caught:
             if "called a synchronizing" in str(warning.message):
-                self._do_with("network", "its step waits for the GPU, so that only passes through the network are")
+                self._fall_back_to("network", "its step waits for the GPU, so that only passes through the network are")
             elif "Synchronization debug mode" not in str(warning.message):
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 
     def _try_to_capture(self) -> None:
         try:
             self._graph = self._captured()
-        except RuntimeError as error:  # not enough memory for a graph's own, or a wait that the watched step had not
+        except RuntimeError as error:  # too little memory for a graph, or a synchronisation that did not show before
             self.optimizer.zero_grad()
-            self._do_with("nothing", str(error).partition("\n")[0])
+            self._fall_back_to("nothing", str(error).partition("\n")[0])
 
-    def _do_with(self, capture: Capture, reason: str) -> None:
+    def _fall_back_to(self, capture: Capture, reason: str) -> None:
         if self._capture != capture:
             self.note(f"steps are not replayed as a CUDA graph, which is slower: {reason}")
         self._capture = capture
 
     def _captured(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(self.data.random.generator)
-        # The feed's thread may call CUDA meanwhile, which only a capture local to this thread allows.
+        for generator in self.data.random.generators:
+            graph.register_generator_state(generator)
+        # The prefetching thread may call CUDA meanwhile, which only a capture local to this thread allows.
         with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
             self._run()
         return graph

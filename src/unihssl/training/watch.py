@@ -1,29 +1,26 @@
-"""When one process of a run dies, the others stop and say so. They would wait for it: gloo fails at once, NCCL hangs.
+"""When one process of a run dies, the others stop and say so; else they might wait for it forever, as NCCL does.
 
-Where Fabric starts the processes, the first is their parent and the others its children: each side looks after the
-other. torchrun and SLURM look after theirs themselves.
+Where Fabric starts the processes, the first is the parent of the others, and each side watches the other. torchrun and
+SLURM watch their processes themselves.
 """
 
 import contextlib
 import os
-import shlex
 import sys
 import threading
 import time
-from pathlib import Path
 from subprocess import Popen, TimeoutExpired
-from types import TracebackType
 
 import torch
 
-from unihssl.errors import RunInterruptedError, UserError
-from unihssl.training.checkpoint import CHECKPOINT
-from unihssl.training.setup import Fabric
+from unihssl.errors import RunInterruptedError, Spell, UserError, python_spelling, resume_call
+from unihssl.run_folder import RunFolder
+from unihssl.training.fabric import Fabric
 
-PARENT = "UNIHSSL_PARENT"  # tells a child who started it
+PARENT = "UNIHSSL_PARENT"  # environment variable: the process that started this one
 LOOK_EVERY = 0.5  # seconds
-PATIENCE = 2.0  # for a process to notice a death by itself, or to be ended by the first, which then has spoken
-STOPPING = 10.0  # for children to end after an interrupt that all were told of
+PATIENCE = 2.0  # seconds for a process to notice a death by itself, or to be ended by the first, which reports it
+STOPPING = 10.0  # seconds for children to end after an interrupt that all of them got
 
 _children: list[Popen[bytes]] = []  # of this process, over all its runs: Fabric starts them once
 
@@ -31,8 +28,9 @@ _children: list[Popen[bytes]] = []  # of this process, over all its runs: Fabric
 class Watch:
     """Starts the processes of a run; while entered, the death of one ends them all."""
 
-    def __init__(self, fabric: Fabric, out: Path) -> None:
-        self.fabric, self.out = fabric, out
+    def __init__(self, fabric: Fabric, folder: RunFolder, spell: Spell = python_spelling) -> None:
+        """`spell` is how the message to the user spells settings."""
+        self.fabric, self.folder, self.spell = fabric, folder, spell
         self._left = threading.Event()
 
     def __enter__(self) -> "Watch":
@@ -52,9 +50,7 @@ class Watch:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, value: BaseException | None, trace: object) -> None:
         self._left.set()
         if value is None or self.fabric.world_size == 1:
             return
@@ -71,15 +67,15 @@ class Watch:
         while not self._left.wait(LOOK_EVERY):
             if self._somebody_died() and not self._left.wait(PATIENCE):
                 if self.fabric.local_rank <= 1:
-                    print(f"error: {self._message()}", file=sys.stderr, flush=True)
+                    message = UserError(self._message()).worded(self.spell)
+                    print(f"error: {message}", file=sys.stderr, flush=True)
                 _end(_children, 0.0)
                 os._exit(1)  # the main thread may wait for the dead
 
     def _message(self) -> str:
-        saved = (self.out / CHECKPOINT).exists()
-        how = "go on from the last checkpoint" if saved else "nothing had been saved, so start it again"
-        again = f"unihssl train --resume --out {shlex.quote(str(self.out))}"
-        return f"another process of this run died; {how} with: {again}"
+        saved = self.folder.checkpoint.exists()
+        how = "resume from the last checkpoint" if saved else "nothing had been saved, so start it again"
+        return f"another process of this run died; {how} with: {resume_call(self.folder.path)}"
 
     def _adopt(self) -> None:
         """Take Fabric's children over: its own observer would kill every process, this one too, without a word."""

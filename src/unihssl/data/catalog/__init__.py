@@ -1,49 +1,46 @@
-"""The benchmark data sets: what they hold, whether they are here and whole, and their domains as sources to train on.
+"""The benchmark data sets: what they hold, whether a copy is complete, and their domains as sources to train on.
 
 >>> from unihssl.data import catalog
 >>> labeled, unlabeled = catalog.load("office-31", "A/W", "data/office31")
 >>> model = unihssl.fit(labeled, unlabeled)
 """
 
+from dataclasses import replace
 from pathlib import Path
 
 from unihssl.data.catalog.check import check, how_to_get, where
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset
 from unihssl.data.catalog.known import DATASETS, get
-from unihssl.data.listed import Listed
-from unihssl.data.readers import some
+from unihssl.data.source import Source, some
 from unihssl.errors import UserError
 
 PREFIX = "catalog:"
 
 
-def load(name: str, pair: str, root: str | Path = "data") -> tuple[Listed, Listed]:
-    """The labeled and the unlabeled domain of a pair such as `A/W` or `amazon/webcam`.
+def load(name: str, pair: str, root: str | Path = "data") -> tuple[Source, Source]:
+    """The labeled and the unlabeled domain of a pair such as `A/W` or `amazon/webcam`, from the folder `root`.
 
-    Counts that differ from the published ones are noted in the sources, not refused; a domain that lacks half of
-    its classes, or more, is.
+    Counts that differ from the published ones become notes of the sources. A domain without half of its classes is
+    an error.
     """
     dataset = get(name)
     labeled, unlabeled = dataset.pair(pair)
     return load_domain(dataset, labeled, Path(root)), load_domain(dataset, unlabeled, Path(root))
 
 
-def load_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Listed:
+def load_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Source:
+    """One domain, named `catalog:NAME/DOMAIN@ROOT`, so that `from_reference` finds it again."""
     (result,) = check(dataset, root, (domain,))
-    found = result.found
-    if found is None or result.unusable:
-        raise UserError(
-            f"{dataset.name}: {result.problems[0]} {where(root)}; see: unihssl data check {dataset.name} --root {root}"
-        )
-    reference = f"{PREFIX}{dataset.name}/{domain.name}@{root.resolve()}"
+    if result.found is None or result.unusable:
+        raise UserError(f"{dataset.name}: {result.problems[0]} {where(root)}; see: unihssl data check {dataset.name}")
     notes: tuple[str, ...] = ()
     if result.problems:
         notes = (f"{dataset.name} is not as published, results may not compare: {some(result.problems, 4)}",)
-    return Listed(reference, found.items, found.names, found.labels, found.columns, notes)
+    return replace(result.found, name=f"{PREFIX}{dataset.name}/{domain.name}@{root.resolve()}", notes=notes)
 
 
-def from_reference(reference: str) -> Listed:
-    """The source that a run noted as `catalog:NAME/DOMAIN@ROOT`."""
+def from_reference(reference: str) -> Source:
+    """The source that a run recorded as `catalog:NAME/DOMAIN@ROOT`."""
     name, _, rest = reference.removeprefix(PREFIX).partition("/")
     domain, _, root = rest.partition("@")
     dataset = get(name)

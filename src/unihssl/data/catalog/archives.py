@@ -1,28 +1,27 @@
-"""Unpacking a downloaded archive beside itself: nothing outside its folder, nothing half done."""
+"""Unpacking a downloaded archive beside itself: completely or not at all, and never outside its folder."""
 
-import fcntl
 import shutil
 import stat
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
+from unihssl.data.decode import Progress
 from unihssl.errors import UserError
-from unihssl.files import write_error
+from unihssl.files import lock_if_possible, write_error
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")
 MOST_ENTRIES = 1_000_000
-SMALL_ENOUGH, MOST_GROWTH = 2**30, 20  # images hardly compress: what grows more, and past a gigabyte, is a bomb
-MOST_PADDING = 2**24  # zeros after a tar's end mark: writers fill up a record, of 10 KiB as a rule
+SMALL_ENOUGH, MOST_GROWTH = 2**30, 20  # images hardly compress: what is larger, and grows more, is a zip bomb
+MOST_PADDING = 2**24  # zeros after the end of a tar: writers fill a record, usually of 10 KiB
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
-Progress = Callable[[int, int], None]
-Fits = Callable[[Sequence[tuple[str, ...]]], bool]  # whether files of these paths are what is looked for
+Accept = Callable[[Sequence[tuple[str, ...]]], bool]  # whether to unpack files of these paths, given as parts
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Entry:
 
 
 class Member(tarfile.TarInfo):
-    """An entry of a tar. Only a block of zeros ends one; `tarfile` takes a cut at an entry's header for an end, too."""
+    """An entry of a tar. `tarfile` takes a cut at a header for the end; here only a block of zeros is."""
 
     @classmethod
     def fromtarfile(cls, tar: tarfile.TarFile) -> Self:
@@ -44,34 +43,35 @@ class Member(tarfile.TarInfo):
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
             raise
         except tarfile.HeaderError as error:
-            raise tarfile.ReadError(f"the mark of its end is missing: {error}") from None
+            raise tarfile.ReadError(f"its end marker is missing: {error}") from None
 
 
 def stem(path: Path) -> str:
-    """The file's name without its archive ending; empty if it has none."""
+    """The file name without its archive ending; empty if it is not an archive."""
     return next((path.name[: -len(end)] for end in ENDINGS if path.name.lower().endswith(end)), "")
 
 
-def unpack(archive: Path, progress: Progress | None = None, fits: Fits | None = None) -> Path | None:
-    """Unpack into a hidden sibling, which takes its name when it is whole. Returns the folder; None if it does not fit.
+def unpack(archive: Path, progress: Progress | None = None, accept: Accept | None = None) -> Path | None:
+    """Unpack beside the archive. Returns the folder; None if `accept` refuses the files.
 
-    An archive of one folder becomes that folder; any other gets one of its own name.
-    All entries are looked at before the first is written: only plain files and folders inside, of a sane size.
+    An archive of a single folder becomes that folder; any other gets a folder of its own name. All entries are checked
+    before the first is written: only plain files and folders, inside, of a sane size. They are written to a hidden
+    folder, which takes its real name once it is complete.
     """
-    with _held(archive), _opened(archive) as listing:
-        entries = _sane(archive, listing)
+    with _locked(archive), _opened(archive) as listing:
+        entries = _checked(archive, listing)
         if not entries:
             raise UserError(f"{archive}: the archive holds no files")
-        if fits and not fits([entry.parts for entry in entries]):
+        if accept and not accept([entry.parts for entry in entries]):
             return None
         tops = {entry.parts[0] for entry in entries}
         one_folder = len(tops) == 1 and all(len(entry.parts) > 1 for entry in entries)
         folder = archive.parent / (tops.pop() if one_folder else stem(archive))
-        if folder.exists():  # unpacked before, or the user's own: never written over
+        if folder.exists():  # unpacked before, or the user's own: never overwrite
             return folder
         temporary = archive.with_name(f".{archive.name}.unpacking")
         try:
-            shutil.rmtree(temporary, ignore_errors=True)  # what a killed process has left
+            shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process
             _write(entries, temporary, progress)
             (temporary / folder.name if one_folder else temporary).rename(folder)
         except DAMAGED as error:
@@ -83,31 +83,25 @@ def unpack(archive: Path, progress: Progress | None = None, fits: Fits | None = 
     return folder
 
 
-def seems_to_hold(archive: Path, folder: Path) -> bool:
-    """Whether a folder beside an archive is what it unpacks to, by its name or by its first file's folder."""
-    if stem(archive) == folder.name:
-        return True
-    first = None
-    with suppress(UserError), _opened(archive) as listing:
-        first = next(listing, None)
-    return first is not None and first.parts[0] == folder.name
-
-
 @contextmanager
-def _held(archive: Path) -> Iterator[None]:
-    """One process at a time; where files cannot be locked, without."""
+def _locked(archive: Path) -> Iterator[None]:
+    """Let one process at a time unpack an archive, where files can be locked."""
     try:
-        file = archive.open("rb")
+        archive.open("rb").close()
     except OSError as error:
         raise UserError(f"{archive}: cannot be read ({error.strerror})") from None
-    with file:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    lock = archive.with_name(f".{archive.name}.lock")
+    with lock_if_possible(lock) as held:
+        try:
+            yield
+        finally:
+            if held:
+                lock.unlink(missing_ok=True)
 
 
 @contextmanager
 def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
+    """Open an archive; yields its files one by one."""
     try:
         if archive.name.lower().endswith(".zip"):
             with zipfile.ZipFile(archive) as opened:
@@ -115,9 +109,7 @@ def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
         else:
             with tarfile.open(archive, tarinfo=Member) as tar:
                 yield _tar_entries(archive, tar)
-    except DAMAGED as error:
-        raise _damaged(archive, error) from None
-    except OSError as error:  # gzip's word for a wrong checksum
+    except (*DAMAGED, OSError) as error:  # OSError: gzip found a wrong checksum
         raise _damaged(archive, error) from None
 
 
@@ -149,11 +141,11 @@ def _tar_entries(archive: Path, tar: tarfile.TarFile) -> Iterator[Entry]:
         if parts and member.isfile():
             yield Entry(parts, member.size, lambda member=member: tar.extractfile(member))  # type: ignore[misc]
     assert tar.fileobj is not None
-    tar.fileobj.read(MOST_PADDING)  # a compressed stream has its checksum at its end
+    tar.fileobj.read(MOST_PADDING)  # reads, and so checks, the checksum at the end of a compressed stream
 
 
 def _parts(archive: Path, name: str) -> tuple[str, ...]:
-    """The folders and file name of an entry; none for what operating systems strew about."""
+    """The folders and file name of an entry; empty for litter of operating systems."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or path.as_posix()[1:2] == ":" or "\0" in name:
         raise _refused(archive, name, "is an absolute path" if "\0" not in name else "has no valid name")
@@ -170,8 +162,8 @@ def _refused(archive: Path, name: str, why: str) -> UserError:
     )
 
 
-def _sane(archive: Path, listing: Iterator[Entry]) -> list[Entry]:
-    """The entries, unless they would grow beyond reason, which is noticed on the way, or beyond the disk."""
+def _checked(archive: Path, listing: Iterator[Entry]) -> list[Entry]:
+    """All entries, unless they are too many, too large for the archive (checked on the way) or for the disk."""
     packed, size, entries = archive.stat().st_size, 0, []
     for entry in listing:
         entries.append(entry)
@@ -188,6 +180,7 @@ def _sane(archive: Path, listing: Iterator[Entry]) -> list[Entry]:
 
 
 def _write(entries: list[Entry], folder: Path, progress: Progress | None) -> None:
+    """Write all files below the folder."""
     made: set[Path] = set()
     for number, entry in enumerate(entries, start=1):
         path = folder.joinpath(*entry.parts)
@@ -197,7 +190,7 @@ def _write(entries: list[Entry], folder: Path, progress: Progress | None) -> Non
         content = entry.open()
         if content is None:
             raise tarfile.ReadError(f"{path.name} cannot be read")
-        with content, path.open("xb") as file:  # never over, or through, what is there
+        with content, path.open("xb") as file:  # x: never overwrite, never follow a link
             shutil.copyfileobj(content, file, 2**20)
             if file.tell() != entry.size:
                 raise EOFError(f"{path.name} ends early")

@@ -1,4 +1,4 @@
-"""What the catalog knows of a benchmark data set: its domains, classes, published counts, and where it comes from."""
+"""The description of a benchmark data set: its domains, classes, published counts and origin."""
 
 import difflib
 import re
@@ -7,48 +7,41 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
-from unihssl.data.readers import some
+from unihssl.data.source import Source, counted, some
 from unihssl.errors import UserError
 
 
 def plain(name: str) -> str:
-    """A name without case, spaces and signs: `Real World`, `Real_World` and `RealWorld` are one."""
+    """A name without case, spaces and punctuation: `Real World`, `Real_World` and `RealWorld` are the same."""
     return re.sub("[^a-z0-9]", "", name.lower())
 
 
-def counted(number: int, thing: str) -> str:
-    """`1 image`, `2 images`."""
-    return f"{number:,} {thing}" + ("" if number == 1 else "s")
-
-
-def not_there(names: Sequence[str], listing: str) -> tuple[str, ...]:
-    """A remark on the images that a file lists and that are gone; none if all are there."""
+def missing_note(names: Sequence[str], listing: str) -> tuple[str, ...]:
+    """A note on images that a file lists and that do not exist; empty if all do."""
     verb = "is" if len(names) == 1 else "are"
     return (f"{counted(len(names), 'image')} of {listing} {verb} not there ({some(names, 3)})",) if names else ()
 
 
 @dataclass(frozen=True)
 class CatalogDomain:
-    """One domain: its names, and how many images of each class were published."""
+    """One domain: its names, and the published number of images of each class."""
 
     name: str
     short: str
     counts: Mapping[str, int]
-    folders: tuple[str, ...] = ()  # what its folder is called, the official name first
-    also: tuple[str, ...] = ()  # further names it goes by in a pair
+    folders: tuple[str, ...] = ()  # names of its folder, the official one first
+    also: tuple[str, ...] = ()  # other names for it in a pair
 
     @property
     def total(self) -> int:
         return sum(self.counts.values())
 
-    def classes_with(self, labels: Sequence[str | int]) -> int:
+    def classes_with(self, labels: Sequence[object]) -> int:
         """How many of its classes have an image."""
         return len({str(label) for label in labels} & set(self.counts))
 
-    def mostly_missing(self, labels: Sequence[str | int]) -> bool:
-        """Whether half of its classes, or more, have no image."""
+    def mostly_missing(self, labels: Sequence[object]) -> bool:
+        """Whether half of its classes or more have no image."""
         return 2 * self.classes_with(labels) <= len(self.counts)
 
     @property
@@ -57,26 +50,11 @@ class CatalogDomain:
 
 
 @dataclass(frozen=True)
-class Found:
-    """A domain's samples as they lie on the disk, sorted by names that no layout changes."""
-
-    place: str
-    items: Sequence[Path] | np.ndarray
-    names: Sequence[str]
-    labels: Sequence[str | int]
-    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    extra: Mapping[str, int] = field(default_factory=dict)  # images in classes the data set does not have
-    remarks: tuple[str, ...] = ()  # what else is wrong
-
-
-@dataclass(frozen=True)
 class Remote:
-    """A file that may be fetched. `md5`, `sha256` and `size` (bytes) only where somebody has published them."""
+    """A file that may be downloaded, with its MD5 sum if one was published."""
 
     url: str
     md5: str = ""
-    sha256: str = ""
-    size: int = 0
 
     @property
     def file(self) -> str:
@@ -85,29 +63,33 @@ class Remote:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A benchmark data set."""
+    """A benchmark data set.
+
+    `find(dataset, domain, root)` lists a domain below a folder: a `Source` named by where the images are, sorted by
+    sample names that do not depend on the layout; None if there is nothing.
+    """
 
     name: str
     title: str
     classes: tuple[str, ...]
     domains: tuple[CatalogDomain, ...]
-    pairs: tuple[str, ...]  # those of the paper, in its order, labeled first
+    pairs: tuple[str, ...]  # those of the paper, in its order: labeled/unlabeled
     licence: str
     source: str  # the official page
-    archives: tuple[str, ...]  # as downloaded
+    archives: tuple[str, ...]  # their official file names
     tree: str  # the official layout
-    find: Callable[["Dataset", CatalogDomain, Path], Found | None]
-    get: str = ""  # how to come by the archives, where no command may
+    find: Callable[["Dataset", CatalogDomain, Path], Source | None]
+    get: str = ""  # how to get the archives where they may not be downloaded by a program
     downloads: tuple[Remote, ...] = ()
-    archive_hints: tuple[str, ...] = ()  # patterns of the plain names its archives go by
-    class_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings, plain -> class
-    list_order: tuple[str, ...] = ()  # classes by their number in list files, where one order is in use
-    file_prefix: str = ""  # of every image's name, where there are no class folders
-    caution: str = ""  # what must be known before its results are believed
-    cure: str = ""  # the column to group by, where that makes the caution needless
+    archive_hints: tuple[str, ...] = ()  # patterns of its archives' names, after `plain`
+    class_aliases: Mapping[str, str] = field(default_factory=dict)  # other spellings, after `plain` -> class
+    list_order: tuple[str, ...] = ()  # classes by number in list files, if all use one order
+    file_prefix: str = ""  # of all image names, if there are no class folders
+    caution: str = ""  # what readers of its results must know
+    cure: str = ""  # the column to group by so that the caution does not apply
 
     def domain(self, name: str) -> CatalogDomain:
-        """By full, short or folder name, in any case."""
+        """The domain of this name: full, short or of its folder, in any case."""
         for domain in self.domains:
             if plain(name) in domain.known_as:
                 return domain
@@ -118,17 +100,17 @@ class Dataset:
         raise UserError(f"{self.name}: no domain '{name}'; {hint}its domains are {known}")
 
     def pair(self, text: str) -> tuple[CatalogDomain, CatalogDomain]:
-        """`A/W`: the first labeled, the second unlabeled."""
+        """The labeled and the unlabeled domain of a pair such as `A/W`."""
         names = text.split("/")
         if len(names) != 2 or not all(names):
-            raise UserError(f"'{text}' is no pair: expected labeled/unlabeled, such as {self.all_pairs[0]}")
+            raise UserError(f"'{text}' is not a pair: expected labeled/unlabeled, such as {self.all_pairs[0]}")
         labeled, unlabeled = self.domain(names[0]), self.domain(names[1])
         if labeled is unlabeled:
             raise UserError(f"'{text}': a pair needs two different domains, such as {self.all_pairs[0]}")
         return labeled, unlabeled
 
     def class_of(self, folder: str) -> str | None:
-        """The class a folder is named after, if any."""
+        """The class that a folder is named after; None if there is none."""
         return self._class_by_name.get(plain(folder))
 
     @cached_property
@@ -137,7 +119,7 @@ class Dataset:
 
     @property
     def all_pairs(self) -> tuple[str, ...]:
-        """The paper's pairs; for a data set it does not use, every pair."""
+        """The paper's pairs; all pairs of a data set that the paper does not use."""
         names = [domain.short for domain in self.domains]
         return self.pairs or tuple(f"{a}/{b}" for a in names for b in names if a != b)
 

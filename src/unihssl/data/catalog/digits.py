@@ -1,39 +1,59 @@
-"""Digits: MNIST (a subset) and UCI ship with the package; USPS is read from a file. All are 16x16."""
+"""Digits: 3,000 of MNIST and the 1,797 of UCI come with the package; USPS is read from a file. All are 16x16."""
 
 import bz2
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, Remote
-from unihssl.data.catalog.folders import levels
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Remote
+from unihssl.data.catalog.layouts import levels
+from unihssl.data.source import Source
 from unihssl.errors import UserError
 
 SIDE = 16
 Arrays = tuple[np.ndarray, np.ndarray]
 _URL = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/multiclass/"
-_FILES = (("usps.npz",), ("usps.bz2", "usps.t.bz2"), ("usps.h5",))  # in order of trust in our reading them
+_FILES = (("usps.npz",), ("usps.bz2", "usps.t.bz2"), ("usps.h5",))  # the most reliable first
 
 
-def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | None:
+def embedded_digits(name: str) -> Arrays:
+    """The digits of `mnist` or `uci`: grey images (N, 16, 16) uint8 and labels (N,) int64.
+
+    UCI's images of 8x8 are enlarged; MNIST's, cut to their digits of 20x20, are shrunk.
+    """
+    if name == "uci":
+        from sklearn.datasets import load_digits  # slow to import
+
+        digits = load_digits()
+        images, labels = np.rint(digits.images * (255 / 16)).astype(np.uint8), digits.target
+    else:
+        with files("unihssl.data").joinpath("embedded/mnist3000.npz").open("rb") as file, np.load(file) as arrays:
+            images, labels = arrays["x"], arrays["y"]
+    resized = [Image.fromarray(i).resize((SIDE, SIDE), Image.Resampling.BILINEAR) for i in images]
+    return np.stack([np.asarray(i) for i in resized]), labels.astype(np.int64)
+
+
+def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Source | None:
+    """The digits of one domain as an array (N, 16, 16)."""
     if domain.name == "usps":
         paths = _usps_files(root)
         if not paths:
             return None
-        place = str(paths[0])
+        location = str(paths[0])
         try:
             images, labels = _read_usps(paths)
-        except UserError as error:  # the other domains can do without
-            return Found(place, [], [], [], remarks=(str(error),))
+        except UserError as error:  # the other domains do not need the file
+            return Source(location, [], [], [], notes=(str(error),))
     else:
-        from unihssl.data.digits import load_domain
-
-        (images, labels), place = load_domain(domain.name), "embedded"
-    return Found(place, images, [str(i) for i in range(len(images))], [int(label) for label in labels])
+        location = "embedded"
+        images, labels = embedded_digits(domain.name)
+    return Source(location, images, [str(i) for i in range(len(images))], [int(label) for label in labels])
 
 
 def _usps_files(root: Path) -> list[Path]:
-    """The first complete set of files, nearest to the root."""
+    """The first complete set of USPS files, nearest to the root."""
     for level in levels(root):
         for folder in level:
             for names in _FILES:
@@ -50,7 +70,7 @@ def _read_usps(paths: list[Path]) -> Arrays:
     except (OSError, EOFError, ValueError, LookupError) as error:
         raise UserError(f"{paths[0]}: cannot be read as USPS digits ({error})") from None
     low, high = float(images.min()), float(images.max())
-    if low < 0:  # as first published, -1 to 1
+    if low < 0:  # published as -1 to 1
         images, high = (images + 1) / 2, 1.0
     if high <= 1:
         images = images * 255
@@ -63,7 +83,7 @@ def _read_npz(path: Path) -> Arrays:
 
 
 def _read_libsvm(path: Path) -> Arrays:
-    """Lines of `label 1:value 2:value ...`: labels 1 to 10 stand for digits 0 to 9, values are in -1..1."""
+    """Read lines of `label 1:value 2:value ...`, with labels 1 to 10 for digits 0 to 9 and values in -1..1."""
     images, labels = [], []
     with bz2.open(path, "rt", encoding="ascii") as file:
         for line in file:
@@ -108,7 +128,7 @@ DATASET = Dataset(
     tree="usps.bz2 and usps.t.bz2 (LIBSVM's text), or usps.npz (x, y), or usps.h5; MNIST and UCI are embedded",
     find=find_domain,
     caution="encoder and image size were first chosen on the test digits of mnist/uci",
-    # The sums are those torchvision checks these files by.
+    # Checksums as in torchvision.
     downloads=(
         Remote(_URL + "usps.bz2", md5="ec16c51db3855ca6c91edd34d0e9b197"),
         Remote(_URL + "usps.t.bz2", md5="8ea070ee2aca1ac39742fdd1ef5ed118"),

@@ -1,4 +1,4 @@
-"""Fetching a file over HTTP: goes on where it was broken off, and takes its name only when it is whole."""
+"""Downloading a file over HTTP: resumes a broken download; the file takes its name once it is complete."""
 
 import hashlib
 import http.client
@@ -6,7 +6,6 @@ import re
 import shutil
 import ssl
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -15,59 +14,58 @@ from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from unihssl.data.catalog.dataset import Remote
+from unihssl.data.decode import Progress
 from unihssl.errors import UserError
 from unihssl.files import write_error
 
 TRIES, WAIT_SECONDS, TIMEOUT_SECONDS, BLOCK = 4, 2.0, 60.0, 2**20
 BROKEN = (http.client.HTTPException, ConnectionError, TimeoutError, ssl.SSLError)
 
-Progress = Callable[[int, int], None]
 
-
-class _BrokenOffError(Exception):
+class _InterruptedError(Exception):
     """The connection ended before the file did."""
 
 
 @dataclass(frozen=True)
 class _Partial:
-    """What has arrived of a file, and the server's mark of that version of it, lest two be joined."""
+    """An unfinished download, and the server's tag (ETag or date) of that version, so that two are never joined."""
 
     path: Path
 
     @property
-    def mark(self) -> Path:
-        return self.path.with_name(self.path.name + ".mark")
+    def tag(self) -> Path:
+        return self.path.with_name(self.path.name + ".tag")
 
     @property
     def size(self) -> int:
-        return self.path.stat().st_size if self.path.exists() and self.mark.exists() else 0
+        return self.path.stat().st_size if self.path.exists() and self.tag.exists() else 0
 
     def remove(self) -> None:
-        for path in (self.path, self.mark):
+        for path in (self.path, self.tag):
             path.unlink(missing_ok=True)
 
 
 def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Path:
-    """Download into the folder; a file that is there already is left alone.
+    """Download a file into the folder, unless it is there. Returns its path.
 
-    Where no checksum is published, that of the file that came is kept beside it (`sha256sum -c` reads it), so that
-    damage which comes later is seen.
+    If no checksum was published, the SHA-256 of the file received is written beside it (for `sha256sum -c`), so that
+    later damage is noticed.
     """
     target = folder / remote.file
     partial = _Partial(folder / f".{remote.file}.part")
-    kept = folder / f"{remote.file}.sha256"
+    checksum = folder / f"{remote.file}.sha256"
     if target.exists():
-        if wrong := _wrong(remote, target) or _changed(target, kept):
-            raise UserError(f"{target}: is not the file expected ({wrong}); delete it to fetch it anew")
+        if wrong := _wrong(remote, target) or _changed(target, checksum):
+            raise UserError(f"{target}: is not the file expected ({wrong}); delete it to download it again")
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _receive_all(remote.url, partial, progress)
         if wrong := _wrong(remote, partial.path):
             partial.remove()
-            raise UserError(f"{remote.url}: the file that came is not the one expected ({wrong}); try again")
-        if not published(remote):
-            kept.write_text(f"{_digest(partial.path, 'sha256')}  {remote.file}\n", encoding="utf-8")
+            raise UserError(f"{remote.url}: the file received is not the one expected ({wrong}); try again")
+        if not remote.md5:
+            checksum.write_text(f"{_digest(partial.path, 'sha256')}  {remote.file}\n", encoding="utf-8")
         partial.path.replace(target)
         partial.remove()
     except OSError as error:
@@ -75,81 +73,71 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Pat
     return target
 
 
-def published(remote: Remote) -> bool:
-    """Whether there is a checksum that somebody else made."""
-    return bool(remote.md5 or remote.sha256)
-
-
 def _wrong(remote: Remote, path: Path) -> str:
-    """What differs from what was published; empty if nothing does."""
-    if remote.size and path.stat().st_size != remote.size:
-        return f"{path.stat().st_size:,} bytes, not {remote.size:,}"
-    for name, expected in (("md5", remote.md5), ("sha256", remote.sha256)):
-        if expected and _digest(path, name) != expected:
-            return f"its {name.upper()} differs"
-    return ""
+    """How a file differs from the published one; empty if it does not."""
+    return "its MD5 differs" if remote.md5 and _digest(path, "md5") != remote.md5 else ""
 
 
-def _changed(path: Path, kept: Path) -> str:
-    """Whether a file is no longer what its checksum, noted when it came, says."""
-    if not kept.is_file():
+def _changed(path: Path, checksum: Path) -> str:
+    """How a file differs from its checksum file; empty if it does not, or there is none."""
+    if not checksum.is_file():
         return ""
-    noted = kept.read_text(encoding="utf-8", errors="replace").split()
-    return "" if noted[:1] == [_digest(path, "sha256")] else f"its SHA256 is not that of {kept.name}"
+    expected = checksum.read_text(encoding="utf-8", errors="replace").split()
+    return "" if expected[:1] == [_digest(path, "sha256")] else f"its SHA256 is not that of {checksum.name}"
 
 
 def _receive_all(url: str, partial: _Partial, progress: Progress | None) -> None:
-    """Ask again whenever the connection breaks, unless nothing comes any more."""
+    """Resume whenever the connection breaks; give up after a few tries that bring nothing."""
     failures = 0
     while True:
         before = partial.size
         try:
             return _receive(url, partial, progress)
-        except _BrokenOffError as error:
+        except _InterruptedError as error:
             failures = 0 if partial.size > before else failures + 1
             if failures == TRIES:
-                raise UserError(f"{url}: broken off ({error}); call again to go on") from None
+                raise UserError(f"{url}: the connection broke ({error}); rerun to resume") from None
             time.sleep(WAIT_SECONDS)
 
 
 def _receive(url: str, partial: _Partial, progress: Progress | None) -> None:
-    """One request for what is missing, written as it comes."""
+    """Request what is missing, and append it as it comes."""
     done = partial.size
     headers = {"User-Agent": "unihssl"}
     if done:
-        headers |= {"Range": f"bytes={done}-", "If-Range": partial.mark.read_text(encoding="utf-8")}
+        headers |= {"Range": f"bytes={done}-", "If-Range": partial.tag.read_text(encoding="utf-8")}
     try:
         with urlopen(Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:
             if answer.status != 206:
-                done = 0  # the whole file again: the server cannot resume, or has a new version
+                done = 0  # the whole file: the server cannot resume, or has a new version
             length = answer.headers.get("Content-Length")
             total = done + int(length) if length else 0
-            mark = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
-            if mark.startswith("W/"):
-                mark = answer.headers.get("Last-Modified") or ""  # a weak mark may not be resumed by
+            tag = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
+            if tag.startswith("W/"):
+                tag = answer.headers.get("Last-Modified") or ""  # HTTP forbids resuming by a weak ETag
             if done == 0:
                 partial.remove()
-            _make_room(partial.path, total - done)
+            _check_room(partial.path, total - done)
             with partial.path.open("ab") as file:
-                if mark:
-                    partial.mark.write_text(mark, encoding="utf-8")
+                if tag:
+                    partial.tag.write_text(tag, encoding="utf-8")
                 _copy(answer, file, done, total, progress)
     except HTTPError as error:
-        if error.code == 416:  # nothing is left to ask for, or what we have is no part of it
+        if error.code == 416:  # range not satisfiable: we have it all, or something else
             if partial.size and partial.size == _whole_size(error):
                 return
             partial.remove()
-            raise _BrokenOffError("what had come did not fit") from None
+            raise _InterruptedError("the part received before did not fit") from None
         if error.code >= 500:
-            raise _BrokenOffError(f"{error.code} {error.reason}") from None
+            raise _InterruptedError(f"{error.code} {error.reason}") from None
         raise UserError(f"{url}: the server answers {error.code} {error.reason}; has the file moved?") from None
     except URLError as error:
         host = urlsplit(url).hostname
         raise UserError(f"{url}: cannot reach {host} ({error.reason}); is there a network?") from None
     except BROKEN as error:
-        raise _BrokenOffError(str(error) or type(error).__name__) from None
+        raise _InterruptedError(str(error) or type(error).__name__) from None
     if total and partial.path.stat().st_size != total:
-        raise _BrokenOffError(f"{partial.path.stat().st_size:,} of {total:,} bytes came")
+        raise _InterruptedError(f"{partial.path.stat().st_size:,} of {total:,} bytes received")
 
 
 def _copy(answer: IO[bytes], file: IO[bytes], done: int, total: int, progress: Progress | None) -> None:
@@ -160,7 +148,7 @@ def _copy(answer: IO[bytes], file: IO[bytes], done: int, total: int, progress: P
             progress(done, total)
 
 
-def _make_room(path: Path, size: int) -> None:
+def _check_room(path: Path, size: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if size > free:
         raise UserError(f"{path.parent}: the download needs {size:,} bytes more, and {free:,} are free")

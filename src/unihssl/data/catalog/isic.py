@@ -1,12 +1,13 @@
-"""ISIC-2019: photographs of skin lesions; two of its sources, told by the prefix of `lesion_id`, are the domains."""
+"""ISIC-2019: photographs of skin lesions. The domains are two of its sources, known by the prefix of `lesion_id`."""
 
 import csv
 from collections.abc import Iterator
 from pathlib import Path
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, Remote, not_there
-from unihssl.data.catalog.folders import file_names, levels
-from unihssl.data.images import SUFFIXES
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Remote, missing_note
+from unihssl.data.catalog.layouts import file_names, levels
+from unihssl.data.images import is_image
+from unihssl.data.source import Source
 from unihssl.errors import UserError
 
 GROUND_TRUTH, METADATA = "ISIC_2019_Training_GroundTruth.csv", "ISIC_2019_Training_Metadata.csv"
@@ -15,15 +16,15 @@ _CLASSES = ("MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC")
 _URL = "https://isic-challenge-data.s3.amazonaws.com/2019/"
 
 
-def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | None:
-    """The images of one source, with the class of the ground truth; None if no part of the data set is there."""
+def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Source | None:
+    """List the images of one domain, with their lesions; None if there is nothing of the data set."""
     files = _image_files(root)
     tables = {name: _find_file(root, name) for name in (GROUND_TRUTH, METADATA)}
     if not files and not any(tables.values()):
         return None
     missing = [name for name, path in tables.items() if path is None]
     if missing:
-        return Found(str(root), [], [], [], remarks=(f"{' and '.join(missing)} not found under {root}",))
+        return Source(str(root), [], [], [], notes=(f"{' and '.join(missing)} not found under {root}",))
     lesions = {row["image"]: row["lesion_id"] or "" for row in _rows(tables[METADATA], ("image", "lesion_id"))}
     samples, gone = [], []
     for row in _rows(tables[GROUND_TRUTH], ("image", *dataset.classes)):
@@ -38,16 +39,16 @@ def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Found | 
     samples.sort()
     names, labels, groups = ([s[i] for s in samples] for i in range(3))
     items = [files[name] for name in names]
-    place = str(items[0].parent) if items else str(root)
-    return Found(place, items, names, labels, {"lesion_id": groups}, remarks=not_there(sorted(gone), GROUND_TRUTH))
+    folder = items[0].parent if items else root
+    notes = missing_note(sorted(gone), GROUND_TRUTH)
+    return Source(str(folder), items, names, labels, {"lesion_id": groups}, notes)
 
 
 def _image_files(root: Path) -> dict[str, Path]:
-    """Name without suffix -> file, from the nearest folder that holds ISIC images."""
+    """Image name without suffix -> file, from the first folder that holds ISIC images, nearest to the root."""
     for level in levels(root):
         for folder in sorted(level, key=lambda f: f.name != IMAGES):
-            names = [name for name in file_names(folder) if name.startswith(PREFIX)]
-            images = [name for name in names if Path(name).suffix.lower() in SUFFIXES]
+            images = [name for name in file_names(folder) if name.startswith(PREFIX) and is_image(name)]
             if images:
                 return {Path(name).stem: folder / name for name in images}
     return {}
@@ -75,8 +76,10 @@ def _number(row: dict[str, str], column: str, path: Path | None) -> float:
     try:
         return float(row[column] or 0)
     except ValueError:
-        said = f"row {row['image']}, column {column}: expected 0 or 1, found '{row[column]}'"
-        raise UserError(f"{path}: {said}; is it the official file?") from None
+        raise UserError(
+            f"{path}: row {row['image']}, column {column}: expected 0 or 1, found '{row[column]}'; is it the official "
+            "file?"
+        ) from None
 
 
 def _domain(name: str, *counts: int) -> CatalogDomain:
@@ -101,6 +104,6 @@ DATASET = Dataset(
     downloads=(Remote(_URL + GROUND_TRUTH), Remote(_URL + METADATA), Remote(f"{_URL}{IMAGES}.zip")),
     archive_hints=("isic2019", "isic2019traininginput*"),
     caution="split by image, as in the paper, test images share their lesions with training images and accuracy is "
-    "too high; --group-by lesion_id keeps a lesion on one side",
+    "too high; group_by=lesion_id keeps a lesion on one side",
     cure="lesion_id",
 )

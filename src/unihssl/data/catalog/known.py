@@ -3,7 +3,8 @@
 import difflib
 
 from unihssl.data.catalog import digits, isic, office31, office_caltech, office_home, pacs, visda
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Found, plain
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, plain
+from unihssl.data.source import Source
 from unihssl.errors import UserError
 
 DATASETS: dict[str, Dataset] = {
@@ -12,7 +13,7 @@ DATASETS: dict[str, Dataset] = {
 
 
 def get(name: str) -> Dataset:
-    """A data set by name; `office31`, `Office-Home` and `visda` do as well."""
+    """A data set by name; `office31`, `Office-Home` and `visda` work too."""
     for dataset in DATASETS.values():
         if plain(name) in (plain(dataset.name), plain(dataset.name).removesuffix("2017").removesuffix("2019")):
             return dataset
@@ -21,13 +22,13 @@ def get(name: str) -> Dataset:
     raise UserError(f"unknown data set '{name}': {hint}there are {', '.join(DATASETS)}")
 
 
-def looks_like(dataset: Dataset, domain: CatalogDomain, found: Found) -> Dataset:
-    """Of the data sets with a domain of this name, the one that has the greatest part of its classes here."""
-    names = {str(label) for label in found.labels} | set(found.extra)
+def looks_like(dataset: Dataset, domain: CatalogDomain, found: Source) -> Dataset:
+    """Guess what was found: among data sets with a domain of this name, the one whose classes match best."""
+    names = {str(label) for label in found.labels} | set(found.other_folders)
     folders = {plain(name) for name in domain.folders}
 
-    def part(other: Dataset) -> float:
+    def share(other: Dataset) -> float:
         return len({other.class_of(name) for name in names} - {None}) / len(other.classes)
 
     others = (d for d in DATASETS.values() if any(folders & set(map(plain, x.folders)) for x in d.domains))
-    return max((dataset, *others), key=part)
+    return max((dataset, *others), key=share)

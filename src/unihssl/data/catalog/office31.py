@@ -1,9 +1,9 @@
-"""Office-31 (Saenko et al., 2010): objects of an office on a shop's pages, by a camera, by a webcam."""
+"""Office-31 (Saenko et al., 2010): office objects in shop pictures, camera photographs and webcam pictures."""
 
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-from unihssl.data.catalog.folders import find_domain
+from unihssl.data.catalog.layouts import find_domain
 
-# The lists hold 4,110 images; the 4,652 that the paper and others state are more than there ever were.
+# 4,110 images in all. The 4,652 that the paper and others state cannot be found anywhere.
 _COUNTS = """
     class           amazon dslr webcam
     back_pack          92  12  29

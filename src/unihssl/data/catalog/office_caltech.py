@@ -1,7 +1,7 @@
 """Office-Caltech-10 (Gong et al., 2012): the ten classes that Office-31 and Caltech-256 share."""
 
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-from unihssl.data.catalog.folders import find_domain
+from unihssl.data.catalog.layouts import find_domain
 
 _NAMES = "backpack bike calculator headphones keyboard laptop monitor mouse mug projector"
 _CLASSES = tuple(_NAMES.split())

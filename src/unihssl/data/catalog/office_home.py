@@ -1,11 +1,11 @@
 """Office-Home (Venkateswara et al., 2017): everyday objects as art, clip art, product pictures and photographs."""
 
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-from unihssl.data.catalog.folders import find_domain
+from unihssl.data.catalog.layouts import find_domain
 
-# Counts from a public table of the classes. Sum, smallest and largest of each column are those published, and eighteen
-# of Art's were compared with a public list file (github.com/jihanyang/AFN). Classes are matched by name: the numbers in
-# list files follow another order (Drill 0, Exit_Sign 1, ... Marker 64).
+# Counts from a public table. Sum, minimum and maximum of each column agree with the published ones, and eighteen of
+# Art's with a public list file (github.com/jihanyang/AFN). Classes are matched by name: the numbers in list files
+# follow another order (Drill 0, Exit_Sign 1, ... Marker 64).
 _COUNTS = """
     class        art clipart product real_world
     Alarm_Clock    74  60  79  86

@@ -1,7 +1,7 @@
 """PACS (Li et al., 2017): photographs, paintings, cartoons and sketches."""
 
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-from unihssl.data.catalog.folders import find_domain
+from unihssl.data.catalog.layouts import find_domain
 
 _CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
 

@@ -1,11 +1,11 @@
 """VisDA-2017, classification (Peng et al., 2017): renderings of 3D models, and cut-outs of photographs."""
 
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Remote
-from unihssl.data.catalog.folders import find_domain
+from unihssl.data.catalog.layouts import find_domain
 
 _NAMES = "aeroplane bicycle bus car horse knife motorcycle person plant skateboard train truck"
 _CLASSES = tuple(_NAMES.split())
-# The synthetic counts by class were not confirmed from the archive; their sum is the published total.
+# The synthetic counts were not compared with the archive; their sum is the published total.
 _SYNTHETIC = (14309, 7365, 16640, 12800, 9512, 14240, 17360, 12160, 10371, 11680, 16000, 9960)
 _REAL = (3646, 3475, 4690, 10401, 4691, 2075, 5796, 4000, 4549, 2281, 4236, 5548)
 

@@ -1,4 +1,4 @@
-"""How every figure looks and is written: same style, colours and bytes on each call, whatever the user has set up."""
+"""The look of every figure and how it is written: the same bytes on each call, whatever the user's matplotlibrc."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,38 +13,18 @@ if TYPE_CHECKING:
 
 COLUMN, PAGE = 3.5, 7.0  # inches: the widths of one column and of two
 GREY = "#666666"
-# Petroff's ten colours, chosen so that people with any colour vision tell them apart (arXiv 2107.02270).
-COLOURS = (
-    "#3f90da",
-    "#ffa90e",
-    "#bd1f01",
-    "#832db6",
-    "#94a4a2",
-    "#a96b59",
-    "#e76300",
-    "#92dadd",
-    "#717581",
-    "#b9ac70",
-)
-STYLE = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "legend.fontsize": 7,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.linewidth": 0.6,
-    "lines.linewidth": 1.3,
-    "svg.fonttype": "none",  # text stays text: it can be searched and compared
-    "svg.hashsalt": "unihssl",  # else the ids in the file differ on each call
-}
+# Petroff's ten colours, distinct for people with any colour vision (arXiv 2107.02270).
+COLOURS: tuple[str, ...] = ("#3f90da", "#ffa90e", "#bd1f01", "#832db6", "#94a4a2")
+COLOURS += ("#a96b59", "#e76300", "#92dadd", "#717581", "#b9ac70")
+STYLE: dict[str, Any] = {"font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "legend.fontsize": 7}
+STYLE |= {"xtick.labelsize": 7, "ytick.labelsize": 7, "legend.frameon": False, "lines.linewidth": 1.3}
+STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6}
+STYLE["svg.fonttype"] = "none"  # text stays text, which can be searched
+STYLE["svg.hashsalt"] = "unihssl"  # the same ids on each call
 
 
 def require_matplotlib() -> None:
-    """Called before long work too, which must not be done in vain."""
+    """Refuse to work without matplotlib; also called before long computations."""
     try:
         import matplotlib  # noqa: F401
     except ImportError:
@@ -52,9 +32,9 @@ def require_matplotlib() -> None:
 
 
 def write_figure(out: str | Path, width: float, height: float, draw: Callable[["Figure"], None]) -> tuple[Path, Path]:
-    """Draw on an empty figure (inches) and write `out`.png and `out`.svg, replacing what is there.
+    """Draw on an empty figure of this size (inches) and write `out`.png and `out`.svg, replacing old ones.
 
-    Neither pyplot nor a backend of the user's is touched, and what the user set in matplotlibrc is not seen.
+    Neither pyplot nor the user's backend and settings are touched.
     """
     require_matplotlib()
     from matplotlib import style
@@ -81,7 +61,7 @@ def write_figure(out: str | Path, width: float, height: float, draw: Callable[["
 
 
 def _settle(figure: "Figure") -> None:
-    """Lay out now and round: the solver's last digits differ from call to call, and with them the bytes of the file."""
+    """Fix the layout, rounded: the solver's last digits differ from call to call, and so would the file."""
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
     for axes in figure.axes:
@@ -90,7 +70,7 @@ def _settle(figure: "Figure") -> None:
 
 
 def class_colours(count: int) -> list[Any]:
-    """A colour for each class: ten that are told apart, or, for more, shades from dark to light."""
+    """A colour for each class: ten distinct ones, or, for more classes, shades from dark to light."""
     if count <= len(COLOURS):
         return list(COLOURS[:count])
     from matplotlib import colormaps
@@ -99,6 +79,6 @@ def class_colours(count: int) -> list[Any]:
 
 
 def percent_axis(axis: "Axes", label: str) -> None:
-    """The y axis of shares that are given in percent."""
+    """Set up the y axis for values in percent."""
     axis.set_ylabel(f"{label} (%)")
     axis.grid(axis="y", linewidth=0.4, alpha=0.4)

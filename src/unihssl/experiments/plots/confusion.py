@@ -1,4 +1,4 @@
-"""Which classes are taken for which, in each domain."""
+"""Confusion matrices of each domain."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-MOST_NUMBERS = 15  # with more classes the numbers would not be readable: the worst confusions are listed instead
+MOST_NUMBERS = 15  # with more classes numbers are too small to read: the worst confusions are listed instead
 LISTED = 5
 
 
@@ -25,9 +25,11 @@ def confusion_matrices(
     *,
     title: str = "",
 ) -> tuple[Path, Path]:
-    """A matrix for each domain, side by side; a row adds up to 100%.
+    """Draw a matrix for each domain, side by side; rows add up to 100%. Returns the PNG and the SVG.
 
-    `parts` maps a domain's name to true and predicted classes, as indices into `class_names`.
+    `parts` maps a domain's name to true and predicted classes (N,), as indices into `class_names`.
+
+    >>> confusion_matrices({"labeled": (true, predicted)}, ["cat", "dog"], "plots/confusion")
     """
     measured = {name: part for name, part in parts.items() if len(part[0])}
     if not measured:
@@ -48,7 +50,7 @@ def confusion_matrices(
             else:
                 axis.set_yticklabels([])
             if len(names) > MOST_NUMBERS:
-                worst = "\n".join(_say(name, names) for name in top_confusions(counts, LISTED))
+                worst = "\n".join(_in_words(cell, names) for cell in top_confusions(counts, LISTED))
                 axis.set_xlabel(f"predicted class\n\nmost frequent confusions\n{worst or 'none'}")
         if len(names) > MOST_NUMBERS:
             figure.colorbar(image, ax=list(axes), shrink=0.5, label="share of the true class (%)")
@@ -58,7 +60,7 @@ def confusion_matrices(
 
 
 def count_confusions(truth: np.ndarray, guess: np.ndarray, classes: int) -> np.ndarray:
-    """How many samples of each class (rows) were taken for each (columns)."""
+    """Counts (C, C) of samples by true class (row) and predicted class (column)."""
     counts = np.zeros((classes, classes), dtype=np.int64)
     np.add.at(counts, (truth, guess), 1)
     return counts
@@ -78,7 +80,7 @@ def top_confusions(counts: np.ndarray, most: int) -> list[tuple[int, int, int, f
     return [(t, g, int(counts[t, g]), float(share[t, g])) for t, g in wrong[:most]]
 
 
-def _say(confusion: tuple[int, int, int, float], names: Sequence[str]) -> str:
+def _in_words(confusion: tuple[int, int, int, float], names: Sequence[str]) -> str:
     truth, guess, count, share = confusion
     return f"{names[truth]} → {names[guess]}: {count} ({share:.0f}%)"
 

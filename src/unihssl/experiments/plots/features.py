@@ -1,4 +1,4 @@
-"""Features of both domains in the plane, before and after training."""
+"""Maps of both domains' features, before and after training."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_POINTS = 1500  # more hide one another
+MOST_POINTS = 1500  # more would hide one another
 MOST_NAMED = 20  # classes in the legend
 DOMAINS = {0: ("labeled domain", "o"), 1: ("unlabeled domain", "x")}
 
@@ -30,11 +30,11 @@ def feature_map(
     seed: int = 0,
     most: int = MOST_POINTS,
 ) -> tuple[Path, Path]:
-    """Two t-SNE maps of the same samples, each of both domains together; colour is the class, marker the domain.
+    """Draw two t-SNE maps of the same samples. Colour is the class, marker the domain. Returns the PNG and the SVG.
 
-    `before` and `after` hold a row of features for each sample, `domain` 0 (labeled) or 1 (unlabeled), `label` the
-    class as an index into `class_names`, or -1 where it is not known, which is drawn in grey. At most `most` samples
-    are drawn, evenly from classes and domains.
+    `before` (N, D) and `after` (N, D') are features, `domain` (N,) is 0 (labeled) or 1 (unlabeled), `label` (N,) an
+    index into `class_names`, or -1 where the class is not known (drawn in grey). At most `most` samples are drawn,
+    evenly from classes and domains.
     """
     before, after, domain, label = map(np.asarray, (before, after, domain, label))
     lengths = [len(x) for x in (before, after, domain, label)]
@@ -57,25 +57,25 @@ def feature_map(
 
 
 def balanced_subsample(group: np.ndarray, most: int, seed: int) -> np.ndarray:
-    """Sorted rows, at most `most`: all of small groups, and the same number, drawn at random, of each larger one."""
+    """At most `most` row numbers, sorted: all rows of small groups, and equally many random rows of larger ones."""
     found, counts = np.unique(group, return_counts=True)
     if len(group) <= most:
         return np.arange(len(group))
     each = max(n for n in range(most + 1) if n <= 1 or np.minimum(counts, n).sum() <= most)
     rng = np.random.default_rng(seed)
     rows = np.concatenate([rng.permutation(np.flatnonzero(group == g))[:each] for g in found])
-    return np.sort(rows if len(rows) <= most else rng.permutation(rows)[:most])  # more groups than that: some of them
+    return np.sort(rows if len(rows) <= most else rng.permutation(rows)[:most])  # more groups than `most`
 
 
 def embed(features: np.ndarray, seed: int) -> np.ndarray:
-    """t-SNE after a PCA to 50 dimensions; on one thread, because several add up in an order that changes."""
+    """Positions (N, 2) by t-SNE after a PCA to 50 dimensions; on one thread, so that sums keep their order."""
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits
 
     features = np.ascontiguousarray(features, dtype=np.float32)
     if not np.isfinite(features).all():
-        raise UserError("the features hold values that are not finite; has this training gone astray?")
+        raise UserError("some features are not finite: has the training diverged?")
     if np.ptp(features, axis=0).max() <= 1e-6 * np.abs(features).max():  # scikit-learn divides by their deviation
         raise UserError("all features are the same: the network has collapsed, and there is no map to draw")
     with threadpool_limits(1):
@@ -90,8 +90,8 @@ def _scatter(axis: "Axes", at: np.ndarray, domain: np.ndarray, label: np.ndarray
     colours = class_colours(classes)
     for number, (_, marker) in DOMAINS.items():
         for c, colour in enumerate([GREY, *colours], start=-1):
-            mine = (domain == number) & (label == c)
-            x, y = at[mine].T
+            chosen = (domain == number) & (label == c)
+            x, y = at[chosen].T
             axis.scatter(x, y, s=9, color=colour, marker=marker, linewidths=0.7 if marker == "x" else 0)
     axis.set_xticks([])
     axis.set_yticks([])

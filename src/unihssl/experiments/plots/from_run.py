@@ -1,4 +1,4 @@
-"""What the figures need from a finished run: guesses and features for samples whose classes are known."""
+"""What the figures need from a finished run: predictions and features of samples."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -7,24 +7,23 @@ import numpy as np
 import torch
 from torch import nn
 
-from unihssl.api import resolve, settings_of, stored_knobs
+from unihssl.api import settings_of
 from unihssl.data.batch_random import seed_for
 from unihssl.data.store import Store
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import known_samples, unknown_samples
 from unihssl.experiments.plots.features import MOST_POINTS
-from unihssl.files import read_json
 from unihssl.models.backbones import EncoderFactory
 from unihssl.models.classifier import Classifier
-from unihssl.training.run_directory import RESULT, read_config
+from unihssl.run_folder import RunFolder
 
 BATCH = 256
 
 
 class Guesses(NamedTuple):
-    """By domain: true and predicted classes, as indices into the names."""
+    """True and predicted classes (N,) of each domain, as indices into the names; see confusion_matrices."""
 
     parts: dict[str, tuple[np.ndarray, np.ndarray]]
     class_names: list[str]
@@ -32,12 +31,12 @@ class Guesses(NamedTuple):
 
 
 class Features(NamedTuple):
-    """A row for each sample of either domain; the fields are the arguments of `feature_map`."""
+    """A row for each sample of either domain: the arguments of feature_map."""
 
-    before: np.ndarray
-    after: np.ndarray
-    domain: np.ndarray  # 0 labeled, 1 unlabeled
-    label: np.ndarray
+    before: np.ndarray  # (N, D)
+    after: np.ndarray  # (N, D')
+    domain: np.ndarray  # (N,): 0 labeled, 1 unlabeled
+    label: np.ndarray  # (N,): -1 where it is not known
     class_names: list[str]
     method: str
 
@@ -45,57 +44,64 @@ class Features(NamedTuple):
 def run_guesses(
     run: str | Path, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False, device: str = "auto"
 ) -> Guesses:
-    """Predictions on all labeled images of the sources given; with `held_out`, on those the run did not train on.
+    """Predictions of a run on its held-out images, or on all images of the sources given.
 
-    Without sources, those on the run's held-out images: as it noted them in result.json, or else made again.
+    >>> guesses = run_guesses("runs/first")
+    >>> true, predicted = guesses.parts["unlabeled"]
+
+    With `held_out` the sources are the run's own, and only what it held out of them is used. Without sources the saved
+    result is enough; neither model nor data is needed.
     """
-    if labeled is None and unlabeled is None and (noted := _noted_guesses(Path(run))):
-        return noted
+    folder = RunFolder(run)
+    if labeled is None and unlabeled is None and (saved := _saved_guesses(folder)):
+        return saved
     model = load_model(run, device)
-    samples = known_samples(Path(run), model, settings_of(Path(run)), labeled, unlabeled, held_out=held_out)
+    samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
     parts = {}
     for role, part in samples.items():
         if len(part.rows):
             guess = model.probabilities(model.predict_store(part.store, part.rows)).argmax(1)
             parts[role] = part.labels, guess
     if not parts:
-        raise UserError(f"{run}: no class of any test image is known; give some with --labeled or --unlabeled")
+        sources = f"{Setting('labeled')} or {Setting('unlabeled')}"
+        raise UserError(f"{run}: no class of any test image is known; give some with {sources}")
     return Guesses(parts, [str(c) for c in model.classes_], model.method)
 
 
-def _noted_guesses(run: Path) -> Guesses | None:
-    """From the confusions in a run's result, which need neither model nor data. Runs of older versions lack them."""
-    result = read_json(run / RESULT) if (run / RESULT).exists() else {}
+def _saved_guesses(run: RunFolder) -> Guesses | None:
+    """The guesses that the confusion counts in a run's result stand for; early versions did not save them."""
+    result = run.read_result() if run.is_finished else {}
     tables = {role: table for role in PARTS if (table := result.get(role, {}).get("confusion"))}
     if not tables:
         return None
-    told = (name for table in tables.values() for row in table.values() for name in row)
-    names = list(dict.fromkeys([*(name for table in tables.values() for name in table), *told]))
+    predicted = (name for table in tables.values() for row in table.values() for name in row)
+    names = list(dict.fromkeys([*(name for table in tables.values() for name in table), *predicted]))
     parts = {}
     for role, table in tables.items():
-        cells = [(names.index(true), names.index(other), n) for true, row in table.items() for other, n in row.items()]
+        cells = [(names.index(true), names.index(guess), n) for true, row in table.items() for guess, n in row.items()]
         truth, guess, counts = np.array(cells).T
         parts[role] = np.repeat(truth, counts), np.repeat(guess, counts)
-    return Guesses(parts, names, str(read_config(run)["method"]))
+    return Guesses(parts, names, str(run.read_config()["method"]))
 
 
 def run_features(
     run: str | Path, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False, device: str = "auto"
 ) -> Features:
-    """Features of the same samples as in `run_guesses`: from the encoder as training found it, and as it left it.
+    """Features of the samples of `run_guesses`, from the encoder before and after training.
 
-    Of an unlabeled domain without a class that is known, samples as they are, with -1 for their label.
+    If no class of the unlabeled domain is known, nothing was held out of it: then some of its training samples stand
+    in, with label -1.
     """
-    model, folder = load_model(run, device), Path(run)
-    settings = settings_of(folder)
-    own = held_out or (labeled is None and unlabeled is None)
-    unknown = own and not read_json(folder / "split.json")["unlabeled"]["test"]
+    folder = RunFolder(run)
+    model, settings = load_model(run, device), settings_of(folder)
+    own_data = held_out or (labeled is None and unlabeled is None)
+    unknown = own_data and not folder.read_split()["unlabeled"]["test"]
     samples = known_samples(folder, model, settings, labeled, None if unknown else unlabeled, held_out=held_out)
     if unknown:
         samples["unlabeled"] = unknown_samples(folder, model, settings, unlabeled, MOST_POINTS)
     for role in ("labeled", "unlabeled"):
         if role not in samples or not len(samples[role].rows):
-            raise UserError(f"{run}: no class of any {role} test image is known; give some with --{role}")
+            raise UserError(f"{run}: no class of any {role} test image is known; give some with {Setting(role)}")
     parts = [samples["labeled"], samples["unlabeled"]]
     networks = starting_encoder(folder, model), classifier_of(model)
     before, after = (np.concatenate([_features(n, model, p.store, p.rows) for p in parts]) for n in networks)
@@ -105,16 +111,17 @@ def run_features(
 
 
 def classifier_of(model: Model) -> Classifier:
-    """The network whose features tell of adaptation; of a routed method's three, the adapted one."""
+    """The network whose features are shown; for a routed method, the adapted one of its three."""
     network = model.network["adapted"] if isinstance(model.network, nn.ModuleDict) else model.network
     if not isinstance(network, Classifier):
         raise UserError(f"method {model.method}: its network is no Classifier, so it has no features to show")
     return network
 
 
-def starting_encoder(run: Path, model: Model) -> nn.Module:
-    """The encoder as the run began: pretrained, from its weights file, or the very random start of its seed."""
-    settings = resolve(stored_knobs(run))[0]  # not the defaults: a saved model alone does not tell
+def starting_encoder(run: RunFolder, model: Model) -> nn.Module:
+    """The encoder that the run began with: pretrained, from its weights file, or the random start of its seed."""
+    run.read_config()  # refuses a saved model, which does not tell
+    settings = settings_of(run)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed_for("weights", settings.seed))
         encoder, _ = EncoderFactory(settings.backbone, settings.weights, model.architecture.vector_size)()

@@ -1,31 +1,46 @@
-"""Losses, mask rate and accuracy of pseudo-labels while training goes on, from the metrics of runs."""
+"""Losses, mask rate and pseudo-label accuracy during training, from the metrics of runs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from unihssl.config import changes_result
+from unihssl.errors import UserError
 from unihssl.experiments.plots.canvas import COLOURS, COLUMN, GREY, percent_axis, write_figure
-from unihssl.experiments.plots.histories import Curve, Row, curves, histories, loss_terms, stage_starts
 from unihssl.experiments.plots.select_runs import described
+from unihssl.experiments.results import saved_settings
+from unihssl.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 SHARES = {"mask_rate": "samples trusted,\nmask rate", "oracle_pseudo_accuracy": "pseudo-labels right,\noracle"}
-Runs = list[list[Row]]
-Look = dict[str, Any]  # of a line: colour, and what it is drawn with
+Row = dict[str, Any]  # of a run's metrics
+Runs = Sequence[Sequence[Row]]
+Look = dict[str, Any]  # how a line is drawn: colour and style
+
+
+class Curve(NamedTuple):
+    """A metric in one stage: mean and sample standard deviation over runs, at the steps that all of them logged."""
+
+    steps: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
 
 
 def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: Sequence[str] = ()) -> tuple[Path, Path]:
-    """Curves against the step; runs that differ in their seed alone become a mean and a band of ± one deviation.
+    """Draw losses, mask rate and pseudo-label accuracy against the step. Returns the PNG and the SVG.
 
-    With `names`, one for each run, it is runs of the same name that do. One method is shown with all terms of its
-    loss, several with their total losses. Vertical lines mark where a stage begins. `oracle` says that labels of the
-    unlabeled domain were looked at, for this curve alone.
+    >>> learning_curves(["runs/seed0", "runs/seed1"], "plots/learning")
+    (PosixPath('plots/learning.png'), PosixPath('plots/learning.svg'))
+
+    Runs that differ in their seed alone become a mean and a band of ± one standard deviation; with `names`, one for
+    each run, those of one name do. One method is shown with all terms of its loss, several with their total losses.
+    Vertical lines mark where a stage begins.
     """
     folders = [Path(run) for run in run_dirs]
     groups = histories(folders, names)
@@ -48,8 +63,71 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: S
         title = f"{', '.join(groups) if len(groups) == 1 else 'training'}{band}"
         figure.suptitle("\n".join(filter(None, [title, described(folders)])), fontsize=8)
 
-    named = math.ceil(len(groups) / _columns(groups))  # rows of the legend
-    return write_figure(out, COLUMN, 0.4 + 0.17 * max(named, 1) + 1.25 * sum(heights), draw)
+    legend_rows = math.ceil(len(groups) / _columns(groups))
+    return write_figure(out, COLUMN, 0.4 + 0.17 * max(legend_rows, 1) + 1.25 * sum(heights), draw)
+
+
+def histories(run_dirs: Sequence[Path], names: Sequence[str] = ()) -> dict[str, list[list[Row]]]:
+    """Name -> the metrics of its runs. The name is the given one, or the method with the settings that differ."""
+    if not run_dirs:
+        raise UserError("there is no run to plot; name one run directory or more")
+    folders = [RunFolder(run) for run in run_dirs]
+    configs = [{"method": name} for name in names] or [_identity(saved_settings(folder)) for folder in folders]
+    groups: dict[tuple[tuple[str, str], ...], list[list[Row]]] = {}
+    for folder, config in zip(folders, configs, strict=True):
+        rows = folder.read_metrics()
+        if not rows:
+            raise UserError(f"{folder.path}: no metrics ({folder.metrics.name} is missing or empty); train it first")
+        groups.setdefault(tuple(config.items()), []).append(rows)
+    known = [dict(identity) for identity in groups]
+    return {_name(config, known): runs for config, runs in zip(known, groups.values(), strict=True)}
+
+
+def _identity(settings: dict[str, Any]) -> dict[str, str]:
+    """What tells two runs apart, but for chance and the machine: data and settings that change the result."""
+    data = ("labeled", "unlabeled")
+    return {k: str(v) for k, v in settings.items() if (changes_result(k) or k in data) and k != "seed"}
+
+
+def _name(config: dict[str, str], configs: Sequence[dict[str, str]]) -> str:
+    rivals = [rival for rival in configs if rival["method"] == config["method"]]
+    differing = [name for name in config if len({rival.get(name) for rival in rivals}) > 1]
+    return ", ".join([config["method"], *(f"{name}={config[name]}" for name in differing)])
+
+
+def curves(runs: Runs, metric: str) -> list[Curve]:
+    """A curve for each stage that logged the metric: `loss`, a loss term or a statistic."""
+    values: dict[str, list[dict[int, float]]] = {}  # stage -> for each run, step -> value
+    for rows in runs:
+        by_stage: dict[str, dict[int, float]] = {}
+        for row in rows:
+            readings = {"loss": row.get("loss"), **row["terms"], **row["stats"]}
+            if readings.get(metric) is not None:
+                by_stage.setdefault(row["stage"], {})[row["global_step"]] = readings[metric]
+        for stage, by_step in by_stage.items():
+            values.setdefault(stage, []).append(by_step)
+    found = []
+    for stage, repeats in values.items():
+        steps = sorted(set.intersection(*map(set, repeats)))
+        if not steps:
+            raise UserError(f"stage {stage}: these runs logged no step in common; plot them apart")
+        table = np.array([[by_step[step] for step in steps] for by_step in repeats], dtype=np.float64)
+        std = table.std(0, ddof=1) if len(table) > 1 else np.zeros(len(steps))
+        found.append(Curve(np.array(steps), table.mean(0), std))
+    return found
+
+
+def loss_terms(runs: Runs) -> list[str]:
+    """Names of the loss terms, in the order of the log."""
+    return list(dict.fromkeys(name for rows in runs for row in rows for name in row["terms"]))
+
+
+def stage_starts(runs: Runs) -> dict[str, int]:
+    """Stage -> the step after which it begins."""
+    starts: dict[str, int] = {}
+    for row in (row for rows in runs for row in rows):
+        starts.setdefault(row["stage"], row["global_step"] - row["step"])
+    return starts
 
 
 def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
@@ -63,12 +141,12 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
     else:
         rows = zip(groups.items(), _looks(), strict=False)
         lines = [(name, look, curves(runs, "loss")) for (name, runs), look in rows]
-    for name, look, mine in lines:
-        draw_curves(axis, mine, look, name=name)
-    values = np.concatenate([curve.mean for _, _, mine in lines for curve in mine])
+    for name, look, stages in lines:
+        draw_curves(axis, stages, look, name=name)
+    values = np.concatenate([curve.mean for _, _, stages in lines for curve in stages])
     positive = values[values > 0]
     wide = len(positive) and positive.max() > 20 * positive.min() and (values >= 0).all()
-    if wide:  # a loss of zero falls off the bottom
+    if wide:  # losses of zero are not shown
         axis.set_yscale("log")
         axis.set_ylim(max(positive.min() / 1.5, positive.max() / 1e5), positive.max() * 1.5)
     what = "loss (terms unweighted)" if len(groups) == 1 and len(lines) > 1 else "loss"
@@ -80,7 +158,7 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
 
 
 def _columns(names: Iterable[str]) -> int:
-    """Of a legend, so that it is no wider than the figure."""
+    """The number of columns with which a legend is no wider than the figure."""
     return max(1, min(3, 50 // max(len(name) + 6 for name in names)))
 
 
@@ -89,7 +167,7 @@ def draw_curves(
 ) -> None:
     for number, curve in enumerate(stages):
         mean, std = scale * curve.mean, scale * curve.std
-        marker = "o" if len(mean) == 1 else ""  # a line through one point cannot be seen
+        marker = "o" if len(mean) == 1 else ""  # a line through one point is invisible
         axis.plot(curve.steps, mean, marker=marker, markersize=3, label=None if number else name, **look)
         if std.any():
             axis.fill_between(curve.steps, mean - std, mean + std, color=look["color"], alpha=0.2, linewidth=0)
@@ -98,13 +176,13 @@ def draw_curves(
 def _mark_stages(axes: Sequence["Axes"], groups: Mapping[str, Runs]) -> None:
     """A line where each stage begins, named above the first panel; in the method's colour where methods differ."""
     starts = [stage_starts(runs) for runs in groups.values()]
-    if all(mine == starts[0] for mine in starts):
+    if all(stages == starts[0] for stages in starts):
         marks = [(step, stage, GREY) for stage, step in starts[0].items() if len(starts[0]) > 1]
         sides = ["left"]
     else:
         coloured = zip(_looks(), starts, strict=False)
-        marks = sorted((step, stage, look["color"]) for look, mine in coloured for stage, step in mine.items() if step)
-        sides = ["right", "left"]  # lines close to one another are named on either side
+        marks = sorted((step, name, look["color"]) for look, own in coloured for name, step in own.items() if step)
+        sides = ["right", "left"]  # names of close lines do not overlap
     for number, (step, stage, colour) in enumerate(marks):
         for axis in axes if step else []:
             axis.axvline(step, color=colour, linewidth=0.8, linestyle=":")
@@ -113,6 +191,6 @@ def _mark_stages(axes: Sequence["Axes"], groups: Mapping[str, Runs]) -> None:
 
 
 def _looks() -> list[Look]:
-    """Of lines, none like another: where the colours are used up, they begin again dashed, then dotted."""
+    """Distinct looks of lines: all colours solid, then dashed, then dotted."""
     lines = ("solid", "dashed", "dotted", "dashdot")
     return [{"color": colour, "linestyle": line} for line in lines for colour in COLOURS] * 3

@@ -1,80 +1,79 @@
-"""Which runs to draw: run directories, and the finished runs below a grid's folder; and how they are called."""
+"""Which runs to draw, and what to call them: run directories, or the finished runs below a grid's folder."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from unihssl.errors import UserError
-from unihssl.evaluation.model import DESCRIPTION
-from unihssl.experiments.results import read_purpose
-from unihssl.training.run_directory import CONFIG, RESULT, read_config
+from unihssl.errors import Setting, UserError
+from unihssl.experiments.results import Purpose, find_runs, read_purpose, saved_settings
+from unihssl.run_folder import RunFolder
 
 
 class Wanted(NamedTuple):
-    """What runs must be of; empty or None: of any."""
+    """Conditions on runs; empty or None allows any. `method` may also be a row of a table, such as `mcc:original`."""
 
     pair: str = ""
-    method: str = ""  # or the row of its table
+    method: str = ""
     seed: int | None = None
-
-    def __str__(self) -> str:
-        named = {"--pair": self.pair, "--method": self.method, "--seed": self.seed}
-        return " ".join(f"{option} {value}" for option, value in named.items() if value not in ("", None))
 
     def fits(self, run: Path) -> bool:
         if self == Wanted():
             return True
-        settings = read_config(run)
-        _, pair, roles = read_purpose(run, settings)
-        names = (settings.get("method"), *(variant for _, variant in roles))
+        settings, purpose = _describe(run)
+        names = (settings.get("method"), *(role.variant for role in purpose.roles))
         return (
-            self.pair in ("", pair)
+            self.pair in ("", purpose.pair)
             and (not self.method or self.method in names)
             and self.seed in (None, settings.get("seed"))
         )
 
 
 def is_run(folder: Path) -> bool:
-    """A run's folder, or one that a model was saved to."""
-    return (folder / CONFIG).is_file() or (folder / DESCRIPTION).is_file()
+    """Whether this is the folder of a run or of a saved model."""
+    return RunFolder(folder).is_run or RunFolder(folder).model.is_file()
 
 
 def chosen_runs(folders: Sequence[Path], wanted: Wanted) -> list[Path]:
-    """Of each folder: itself if it is a run's, else the finished runs below it; folders without any are skipped."""
+    """The runs among these folders, and the finished runs below the others, that fit."""
     for folder in folders:
         if not folder.exists():
             raise UserError(f"{folder}: no such folder")
-    found = dict.fromkeys(run for folder in folders for run in ([folder] if is_run(folder) else _below(folder)))
+    found: dict[Path, None] = {}
+    for folder in folders:
+        found |= dict.fromkeys([folder] if is_run(folder) else [run.path for run in find_runs(folder)])
     runs = [run for run in found if wanted.fits(run)]
     if not runs:
-        named, fitting = ", ".join(map(str, folders)), f" with {wanted}" if found else ""
+        wanted_values = wanted._asdict().items() if found else ()
+        conditions = [f"{Setting(name, value)}" for name, value in wanted_values if value not in ("", None)]
+        fitting = " ".join([" with", *conditions]) if conditions else ""
+        named = ", ".join(map(str, folders))
         raise UserError(f"{named}: not a run directory, nor is there a finished run{fitting} below")
     return runs
 
 
 def figure_names(runs: Iterable[Path]) -> dict[Path, str]:
-    """PAIR-ROW-SEED of each run, by its row of a table; the folder too where several would be called the same."""
+    """Run -> PAIR-ROW-SEED, with the folder's name where several would be called the same."""
     names = {}
     for run in runs:
-        settings = read_config(run)
-        _, pair, roles = read_purpose(run, settings)
-        row = roles[0][1] if roles else settings.get("method")
-        names[run] = f"{pair}-{row}-{settings.get('seed')}".translate(str.maketrans("/: ", "--_"))
+        settings, purpose = _describe(run)
+        row = purpose.roles[0].variant if purpose.roles else settings.get("method")
+        names[run] = f"{purpose.pair}-{row}-{settings.get('seed')}".translate(str.maketrans("/: ", "--_"))
     counts = Counter(names.values())
     longer = {run: f"{name}-{run.parent.name}-{run.name}" for run, name in names.items()}
     return {run: name if counts[name] == 1 else longer[run] for run, name in names.items()}
 
 
 def described(runs: Sequence[Path]) -> str:
-    """Data set, pair and seeds of these runs; of several data sets or pairs nothing is said of them."""
-    configs = [(run, read_config(run)) for run in runs if (run / CONFIG).is_file()]
-    places = {" ".join(filter(None, read_purpose(run, settings)[:2])) for run, settings in configs}
-    seeds = sorted({int(settings["seed"]) for _, settings in configs if "seed" in settings})
-    said = list(places) if len(places) == 1 else []
-    said += [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"] if seeds else []
-    return ", ".join(said)
+    """Data set and pair, if all runs share them, and seeds: `pacs P/A, seeds 0, 1`."""
+    known = [_describe(run) for run in runs if RunFolder(run).is_run]
+    places = {f"{purpose.dataset} {purpose.pair}".strip() for _, purpose in known}
+    seeds = sorted({int(settings["seed"]) for settings, _ in known if "seed" in settings})
+    parts = list(places) if len(places) == 1 else []
+    parts += [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"] if seeds else []
+    return ", ".join(parts)
 
 
-def _below(folder: Path) -> list[Path]:
-    return sorted(path.parent for path in folder.rglob(RESULT) if (path.parent / CONFIG).is_file())
+def _describe(run: Path) -> tuple[dict[str, Any], Purpose]:
+    settings = saved_settings(RunFolder(run))
+    return settings, read_purpose(RunFolder(run), settings)

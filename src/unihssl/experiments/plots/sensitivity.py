@@ -24,14 +24,16 @@ def sensitivity_curve(
     baseline: Sequence[float] = (),
     title: str = "",
 ) -> tuple[Path, Path]:
-    """Mean ± standard deviation over seeds of the pooled accuracy, at each value of a knob.
+    """Draw the pooled accuracy, mean ± std over seeds, at each value of a knob. Returns the PNG and the SVG.
 
-    `points` maps a value to the accuracies (0..1) of its seeds; `paper_value` is the paper's value, and `baseline`
-    holds the accuracies of Supervised, drawn as a line. Values that are not numbers stand side by side.
+    `points` maps a value to the accuracies (0..1) of its seeds. `paper_value` is marked, and `baseline`, the accuracies
+    of Supervised, becomes a line. Values that are not numbers stand side by side.
+
+    >>> sensitivity_curve({0.01: [0.88, 0.86], 1.0: [0.70, 0.66]}, "plots/lambda_pa", knob="lambda_pa")
     """
     summary = {value: in_percent(accuracies) for value, accuracies in points.items() if len(accuracies)}
     if not summary:
-        raise UserError(f"{knob}: there is no accuracy to plot; did every run fail?")
+        raise UserError(f"{knob}: no accuracy to plot; did every run fail?")
     axis_of = knob_axis(list(summary))
     ordered = [(axis_of.position[value], *summary[value]) for value in axis_of.position]
     at, means, deviations = (list(column) for column in zip(*ordered, strict=True))
@@ -45,13 +47,13 @@ def sensitivity_curve(
         if len(baseline):
             level, _ = in_percent(baseline)
             axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label="Supervised")
-        said = f"the paper's value, {_short(paper_value)}"
+        paper_label = f"the paper's value, {_short(paper_value)}"
         if paper_value in axis_of.position:
             place = axis_of.position[paper_value]
             ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": COLOURS[2], "markersize": 9}
-            axis.plot(place, summary[paper_value][0], "o", label=said, **ring)
+            axis.plot(place, summary[paper_value][0], "o", label=paper_label, **ring)
         elif paper_value is not None:
-            axis.axvline(paper_value, color=COLOURS[2], linestyle=":", label=said)
+            axis.axvline(paper_value, color=COLOURS[2], linestyle=":", label=paper_label)
         _scale(axis, axis_of, knob)
         percent_axis(axis, "pooled accuracy")
         axis.set_title(title)
@@ -61,13 +63,13 @@ def sensitivity_curve(
 
 
 def in_percent(accuracies: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation in percent; a single seed has no deviation."""
+    """Mean and sample standard deviation in percent; the deviation of a single seed is 0."""
     values = [100 * float(a) for a in accuracies]
     return mean(values), stdev(values) if len(values) > 1 else 0.0
 
 
 class KnobAxis(NamedTuple):
-    """Where each value stands, in order, and on which scale: linear, log, log with a place for 0, or mere names."""
+    """Value -> position in order, and the scale: `linear`, `log`, `log and 0`, or `names`."""
 
     position: dict[Any, float]
     scale: str

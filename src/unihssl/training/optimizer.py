@@ -1,7 +1,5 @@
-"""Fabric, optimiser and schedule, from the settings."""
+"""Optimiser and learning-rate schedule, from the settings."""
 
-import inspect
-import logging
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -10,53 +8,21 @@ import torch
 from torch import Tensor, nn
 
 from unihssl.config import Settings
-from unihssl.models.device import pick_device
-from unihssl.training.fabric import DDPStrategy, Fabric
-from unihssl.training.processes import find_processes
-
-__all__ = [
-    "Fabric",
-    "make_fabric",
-    "make_optimizer",
-    "restore_momentum",
-    "schedule_factor",
-    "set_learning_rate",
-]
-
-
-def make_fabric(settings: Settings) -> Fabric:
-    """Fabric decides where and in which precision; bf16 autocast on a GPU unless told otherwise."""
-    on_gpu = pick_device(settings.device) == "cuda"
-    bf16 = settings.precision == "bf16" or (settings.precision == "auto" and on_gpu)
-    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it announces each setting it was given
-    processes = find_processes(settings, on_gpu)
-    return Fabric(
-        accelerator="cuda" if on_gpu else "cpu",
-        devices=processes.devices,
-        num_nodes=processes.nodes,
-        strategy=_ddp() if processes.count > 1 else "auto",
-        plugins=[processes.environment],
-        precision="bf16-mixed" if bf16 else "32-true",
-    )
-
-
-def _ddp() -> Any:
-    """DDP that leaves buffers alone: the memory of pseudo-labels may be large, and every step keeps it equal."""
-    known = inspect.signature(nn.parallel.DistributedDataParallel).parameters
-    broadcast = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
-    return DDPStrategy(find_unused_parameters=True, gradient_as_bucket_view=True, **{broadcast: False})
+from unihssl.models.classifier import Classifier
 
 
 def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
-    """SGD with momentum; each group remembers its learning rate before the schedule.
+    """SGD with momentum. Encoders learn at `lr`, all else at `lr * head_lr`; each group keeps its rate as `base_lr`.
 
     On a GPU the update is one fused kernel and the rate a tensor there, so that a captured step sees it change.
     """
+    classifiers = [part for part in module.modules() if isinstance(part, Classifier)]
+    encoder_parameters = {parameter for part in classifiers for parameter in part.encoder.parameters()}
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-    for name, parameter in module.named_parameters():
-        if not parameter.requires_grad:  # such as an average of weights
+    for parameter in module.parameters():
+        if not parameter.requires_grad:  # such as a moving average of weights
             continue
-        rate = settings.lr * (1.0 if "encoder." in name else settings.head_lr)
+        rate = settings.lr * (1.0 if parameter in encoder_parameters else settings.head_lr)
         decay = settings.weight_decay if parameter.dim() > 1 or settings.decay_bias_and_norm else 0.0
         groups.setdefault((rate, decay), []).append(parameter)
     device = next(module.parameters()).device
@@ -79,7 +45,7 @@ def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
 
 
 def schedule_factor(settings: Settings, step: int, progress: float) -> float:
-    """What the learning rate is multiplied with at this step, `progress` being its share of the stage."""
+    """The learning rate's factor at this step; `progress` is the share of the stage that is done."""
     rise = min(1.0, progress / settings.lr_warm_up) if settings.lr_warm_up else 1.0
     if settings.lr_schedule == "cosine":
         return rise * 0.5 * (1 + math.cos(math.pi * progress / settings.cosine_horizon))
@@ -100,9 +66,9 @@ def set_learning_rate(groups: Iterable[dict[str, Any]], factor: float) -> None:
 
 
 def restore_momentum(optimizer: Any, state: dict[str, Any]) -> None:
-    """Take over what the optimiser had gathered; rates and the like follow from the settings and the device."""
+    """Load momentum from a checkpoint; rates and the like follow from the settings and the device."""
     optimizer.load_state_dict({"state": state["state"], "param_groups": optimizer.state_dict()["param_groups"]})
-    for parameter, gathered in optimizer.state.items():
-        buffer = gathered.get("momentum_buffer")
+    for parameter, state_of in optimizer.state.items():
+        buffer = state_of.get("momentum_buffer")
         if buffer is not None:  # laid out like its weights, which are channels-last on a GPU
-            gathered["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)
+            state_of["momentum_buffer"] = torch.empty_like(parameter).copy_(buffer)

@@ -1,0 +1,147 @@
+"""A domain: a source whose classes are numbered and whose groups are chosen."""
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unihssl.config import Settings
+from unihssl.data.readers import read
+from unihssl.data.source import Label, Source, some
+from unihssl.errors import Setting, UserError
+
+UNKNOWN = -1  # the class number of a sample whose class is not known
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The N samples of one domain; `labels` are positions in `classes`."""
+
+    name: str
+    items: Sequence[Path] | np.ndarray  # image files, or an array (N, ...)
+    names: tuple[str, ...]
+    labels: np.ndarray  # (N,) int64, UNKNOWN where there is none
+    classes: tuple[Label, ...]
+    groups: np.ndarray | None = None  # (N,): samples of one group are never split into training and test
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def known(self) -> np.ndarray:
+        """(N,) bool: which samples have a class."""
+        return np.asarray(self.labels != UNKNOWN)
+
+    def keep(self, rows: np.ndarray) -> "Domain":
+        """The same domain with only these rows (indices)."""
+        items = self.items[rows] if isinstance(self.items, np.ndarray) else [self.items[i] for i in rows]
+        return replace(
+            self,
+            items=items,
+            names=tuple(self.names[i] for i in rows),
+            labels=self.labels[rows],
+            groups=None if self.groups is None else self.groups[rows],
+        )
+
+
+def labeled_domain(source: Any, settings: Settings) -> Domain:
+    """Read the labeled domain. Every sample needs a label, and there must be two classes or more."""
+    listed = read(source, settings, "labeled")
+    missing = [name for name, label in zip(listed.names, listed.labels, strict=True) if label is None]
+    if missing:
+        raise UserError(
+            f"{listed.name}: {len(missing)} of {len(listed)} labeled samples have no label ({some(missing)})"
+        )
+    classes = tuple(sorted(listed.classes, key=_class_order))
+    if len(classes) < 2:
+        found = f"one class only ({classes[0]})" if classes else "no classes, as there are no samples"
+        raise UserError(f"{listed.name}: found {found}; training needs two or more")
+    return _resolve(listed, classes, settings.group_by)
+
+
+def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> Domain:
+    """Read the unlabeled domain. Its labels, if any, are for measuring only, never for training."""
+    listed = read(source, settings, "unlabeled")
+    if settings.unlabeled_layout == "flat":
+        listed = replace(listed, labels=[None] * len(listed))
+    if listed.classes and settings.unlabeled_layout == "auto" and _is_mere_nesting(source, listed.classes, classes):
+        folders = some(sorted(map(str, listed.classes)))
+        note = f"{listed.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
+        listed = replace(listed, labels=[None] * len(listed), notes=(*listed.notes, note))
+    if listed.classes:
+        _check_classes(listed, classes, settings.match_classes == "labeled")
+    return _resolve(listed, classes, settings.group_by)
+
+
+def test_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> Domain:
+    """Read labeled samples to evaluate on. Some of the classes may be missing."""
+    listed = read(source, settings, "labeled")
+    _check_classes(listed, classes, may_lack=True)
+    return _resolve(listed, classes, settings.group_by, to_split=False)
+
+
+def _resolve(source: Source, classes: tuple[Label, ...], group_by: str, *, to_split: bool = True) -> Domain:
+    """Number the classes and choose the groups; groups are not needed where nothing is split."""
+    number = {label: i for i, label in enumerate(classes)} | {None: UNKNOWN}
+    labels = np.array([number[label] for label in source.labels], dtype=np.int64)
+    notes = source.notes if group_by else (*source.notes, *(_shared_note(source, name) for name in source.columns))
+    groups = _groups(source, group_by) if group_by and to_split else None
+    return Domain(source.name, source.items, tuple(source.names), labels, classes, groups, notes)
+
+
+def _groups(source: Source, column: str) -> np.ndarray:
+    """Each sample's group (N,). A sample with an empty value is a group of its own."""
+    if column not in source.columns:
+        columns = f"that column; its columns are {some(list(source.columns))}"
+        needed = columns if source.columns else "a CSV with that column, or a Source"
+        raise UserError(f"{source.name}: {Setting('group_by', column)} needs {needed}")
+    return np.array([value or f"row {i}" for i, value in enumerate(source.columns[column])])
+
+
+def _shared_note(source: Source, column: str) -> str:
+    counts = Counter(value for value in source.columns[column] if value)
+    shared = sum(n for n in counts.values() if n > 1)
+    return (
+        f"{source.name}: {shared} of {len(source)} images share their {column} with another, and the split, by image "
+        f"as in the paper, may test on what it trained on; group_by={column} keeps them on one side"
+    )
+
+
+def _is_mere_nesting(source: Any, folders: set[Label], classes: tuple[Label, ...]) -> bool:
+    """Whether the sub-folders of a folder name no classes.
+
+    If no sub-folder matches a class but their number does, we assume typos: they count as classes, and do not match.
+    """
+    if not isinstance(source, str | Path) or not Path(source).is_dir() or len(folders) == len(classes):
+        return False
+    names = [str(c).lower() for c in classes]
+    return not any(difflib.get_close_matches(str(f).lower(), names, n=1, cutoff=0.75) for f in folders)
+
+
+def _class_order(label: Label) -> tuple[int, int, str]:
+    """Numbers first, by value; then names."""
+    return (0, label, "") if isinstance(label, int) else (1, 0, label)
+
+
+def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool) -> None:
+    """Stop unless the source has exactly these classes; with `may_lack`, no others."""
+    extra = sorted(str(c) for c in source.classes - set(classes))
+    missing = sorted(str(c) for c in set(classes) - source.classes)
+    if not extra and (not missing or may_lack):
+        return
+    differences = []
+    if extra:
+        near = [(e, difflib.get_close_matches(e, missing, n=1)) for e in extra]
+        differences.append("not in the labeled domain: " + some([f"{e} ({m[0]}?)" if m else e for e, m in near]))
+    if missing and not may_lack:
+        differences.append(f"missing here: {some(missing)}")
+    allow = "" if extra else f"allow missing ones with {Setting('match_classes', 'labeled')}, or "
+    raise UserError(
+        f"{source.name}: classes do not match those of the labeled domain; {'; '.join(differences)}. "
+        f"Way out: rename them, or {allow}ignore these names with {Setting('unlabeled_layout', 'flat')}"
+    )

@@ -1,0 +1,53 @@
+"""A source: the samples somebody points at, listed but not decoded."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from unihssl.errors import UserError
+
+Label = str | int
+
+
+@dataclass(frozen=True)
+class Source:
+    """The samples of one domain, each with a name and a label. All sequences have one entry for each sample.
+
+    `fit` accepts one, and every reader and every data set of the catalog returns one:
+
+    >>> Source("scans", [Path("1.png"), Path("2.png")], ["1", "2"], ["benign", None], {"patient": ["a", "b"]})
+    """
+
+    name: str  # a run records it as where its data came from
+    items: Sequence[Path] | np.ndarray  # image files, or an array (N, ...)
+    names: Sequence[str]
+    labels: Sequence[Label | None]  # None where the class is unknown
+    columns: Mapping[str, Sequence[str]] = field(default_factory=dict)  # what `group_by` chooses from
+    notes: tuple[str, ...] = ()
+    other_folders: Mapping[str, int] = field(default_factory=dict)  # catalog: folders of no class, and their images
+
+    def __post_init__(self) -> None:
+        parts = {"items": self.items, "names": self.names, "labels": self.labels, **self.columns}
+        if len({len(part) for part in parts.values()}) > 1:
+            lengths = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
+            raise UserError(f"{self.name}: expected one entry for each sample, got {lengths}")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def classes(self) -> set[Label]:
+        return {label for label in self.labels if label is not None}
+
+
+def some(names: Sequence[str], most: int = 8) -> str:
+    """The first few names of a list, for a message: `a, b and 7 more`."""
+    shown = ", ".join(str(n) for n in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def counted(number: int, thing: str) -> str:
+    """`1 image`, `2 images`."""
+    return f"{number:,} {thing}" + ("" if number == 1 else "s")

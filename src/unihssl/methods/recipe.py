@@ -1,0 +1,84 @@
+"""The recipe of a run: every setting it trains with, from the few that were asked for.
+
+In rising order: the knobs' defaults, the method's preset, what the backbone needs, what was asked for.
+"""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from unihssl import methods
+from unihssl.config import Settings, knob_fields, parse
+from unihssl.errors import UserError
+from unihssl.methods.presets import Knobs
+from unihssl.models.backbones import NO_FILE
+
+# Encoders that start from scratch need other settings than pretrained networks, and their runs are short.
+_SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_schedule": "cosine", "weak_view": "crop"}
+_SMALL_ENCODER |= {"batch_size": 64, "unlabeled_batch": 0, "epochs": 20, "steps": 0, "bottleneck": 0}
+_SMALL_ENCODER |= {"sup_lr": 0.03, "sup_epochs": 20, "reversal_steps": 1000.0, "teacher_ema": 0.99}
+BACKBONE_KNOBS: dict[str, Knobs] = {"small_cnn": _SMALL_ENCODER, "mlp": _SMALL_ENCODER}
+
+
+def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
+    """Settings and method params of a run, from the knobs asked for by name.
+
+    >>> settings, params = resolve({"method": "mcc", "lr": 0.01})
+    >>> settings.lr, params.bottleneck
+    (0.01, 2048)
+    """
+    method = methods.get(str(asked.get("method", Settings.method)))
+    preset = preset_name(method.name, str(asked.get("preset", "")))
+    kinds = (Settings, method.Params)
+    backbone = BACKBONE_KNOBS.get(str(asked.get("backbone", Settings.backbone)), {})
+    backbone = {name: value for name, value in backbone.items() if name in knob_fields(*kinds)}
+    preset_knobs = _preset_knobs(method.name, preset, str(asked.get("dataset", "")))
+    # A backbone's needs override the default preset, but not one that was asked for.
+    is_default = preset == preset_name(method.name)
+    knobs = preset_knobs | backbone if is_default else backbone | preset_knobs
+    for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
+        if general in asked:
+            knobs.pop(special, None)  # else asking for the general one would do nothing
+    settings, params = parse(knobs | dict(asked) | {"preset": preset}, kinds)
+    return with_full_paths(settings), params
+
+
+def all_knobs(settings: Settings, params: Any) -> dict[str, Any]:
+    """Every knob of a run by name."""
+    return dataclasses.asdict(settings) | dataclasses.asdict(params)
+
+
+def has_preset(method: str, preset: str) -> bool:
+    return preset in methods.get(method).presets
+
+
+def preset_name(method: str, asked: str = "") -> str:
+    """The preset asked for, or the method's default, which is its first; one that it lacks is refused."""
+    presets = methods.get(method).presets
+    if asked and asked not in presets:
+        raise UserError(f"{method} has no preset '{asked}': it has {', '.join(presets)}")
+    return asked or next(iter(presets))
+
+
+def row_name(method: str, preset: str) -> str:
+    """What a run is called in tables: its method, and its preset unless that is the default."""
+    return method if preset in ("", preset_name(method)) else f"{method}:{preset}"
+
+
+def with_full_paths(settings: Settings) -> Settings:
+    """Settings whose weights file can be found from any folder."""
+    return (
+        settings if settings.weights in NO_FILE else dataclasses.replace(settings, weights=absolute(settings.weights))
+    )
+
+
+def absolute(source: str) -> str:
+    """What is on disk by its full path, so that a run can be resumed and evaluated from anywhere."""
+    return str(Path(source).resolve()) if Path(source).exists() else source
+
+
+def _preset_knobs(method: str, preset: str, dataset: str) -> Knobs:
+    """A data set's entry is laid over the general one, under "" ."""
+    entries = methods.get(method).presets[preset]
+    return {**entries.get("", {}), **(entries.get(dataset, {}) if dataset else {})}

@@ -1,0 +1,90 @@
+"""Runs that earlier versions left behind, in tests/fixtures: still loaded, measured, listed, drawn and continued."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import unihssl
+from unihssl.cli import app
+from unihssl.data.catalog.digits import embedded_digits
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+FINISHED = FIXTURES / "run-0.1.0-finished"  # MNIST to UCI digits, one epoch
+STOPPED = FIXTURES / "run-0.1.0-stopped"  # stopped at adapt step 3 of 9, on labeled.npz and unlabeled.npz
+EXPECTED = FIXTURES / "run-0.1.0-finished.json"  # class probabilities of the first digits of both domains
+
+
+def progress(run: Path) -> list[dict]:
+    """What every version says alike about a row of the log."""
+    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [{name: row[name] for name in ("stage", "epoch", "step", "global_step", "lr", "loss")} for row in rows]
+
+
+def command(*args: object) -> str:
+    done = CliRunner().invoke(app, [str(a) for a in args], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> Path:
+    """A copy: commands may lock a run, and the repository may be read-only."""
+    return shutil.copytree(FINISHED, tmp_path / "grid" / "run")
+
+
+@pytest.mark.parametrize("domain", ["mnist", "uci"])
+def test_its_model_predicts_what_it_did(finished, domain):
+    expected = np.array(json.loads(EXPECTED.read_text())[domain])
+    model = unihssl.load(finished, device="cpu")
+    x = embedded_digits(domain)[0][: len(expected)]
+    found = model.predict_proba(x)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    first, second = np.sort(expected)[:, :-3:-1].T
+    clear = first - second > 1e-2
+    assert clear.sum() >= len(expected) - 2
+    assert (model.predict(x)[clear] == model.classes_[expected.argmax(1)][clear]).all()
+
+
+def test_it_is_measured_as_it_was(finished):
+    noted = json.loads((finished / "result.json").read_text())
+    found = unihssl.evaluate(finished, device="cpu")
+    for part in ("pooled", "labeled", "unlabeled"):
+        assert found[part]["n"] == noted[part]["n"]
+        for measure in ("accuracy", "class_mean_accuracy", "macro_f1"):  # a digit or two may be a draw
+            assert found[part][measure] == pytest.approx(noted[part][measure], abs=2.5 / found[part]["n"])
+        assert found[part]["accuracy_by_rule"] == pytest.approx(
+            noted[part]["accuracy_by_rule"], abs=2.5 / found[part]["n"]
+        )
+
+
+def test_it_is_in_the_table(finished):
+    (row,) = json.loads(command("table", finished.parent, "--json"))
+    noted = json.loads((finished / "result.json").read_text())
+    assert (row["method"], row["seeds"]) == ("unihssl", 1)
+    for part in ("pooled", "labeled", "unlabeled"):
+        assert row[part] == pytest.approx(100 * noted[part]["accuracy"])
+    assert "mnist/uci" in command("table", finished.parent)
+
+
+def test_its_curves_are_drawn(finished, tmp_path):
+    files = json.loads(command("plot", "learning", finished, "--out", tmp_path, "--json"))["files"]
+    assert [Path(file).name for file in files] == ["learning.png", "learning.svg"]
+    assert all(Path(file).stat().st_size for file in files)
+
+
+def test_a_stopped_one_goes_on_to_its_end(tmp_path):
+    run = shutil.copytree(STOPPED, tmp_path / "run")
+    before = progress(run)
+    labeled, unlabeled = FIXTURES / "labeled.npz", FIXTURES / "unlabeled.npz"
+    model = unihssl.fit(labeled, unlabeled, out=run, resume=True, device="cpu")
+    rows = progress(run)
+    assert len(before) == 9 and rows[:9] == before  # from where it was
+    assert [row["global_step"] for row in rows] == list(range(1, 16)) and rows[-1]["stage"] == "adapt"
+    assert (run / "result.json").exists() and not (run / "checkpoint.pt").exists()
+    assert model.classes_.tolist() == ["blue", "green", "red"] and model.result["pooled"]["n"] == 6
+    x = np.load(unlabeled)["x"]
+    np.testing.assert_array_equal(unihssl.load(run, device="cpu").predict(x), model.predict(x))
