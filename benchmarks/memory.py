@@ -6,7 +6,7 @@ on the disk: good enough for memory, not for speed. `--limit` forbids a process 
 of memory of its own (RLIMIT_DATA), as on a small machine; pages of a mapped file are not its own, the kernel takes
 them back when it needs them.
 
-    python benchmarks/memory.py --homes disk --images 1000,200000 --sparse --limit 4 --json memory.json
+    python benchmarks/memory.py --placements disk --images 1000,200000 --sparse --limit 4 --json memory.json
 """
 
 import argparse
@@ -45,8 +45,8 @@ class Peak(threading.Thread):
             time.sleep(0.01)
 
 
-def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Train some steps with `count` unlabeled images in that home; runs in a process of its own."""
+def measure(placement: str, count: int, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Train some steps with `count` unlabeled images placed there; runs in a process of its own."""
     if arguments.limit:
         resource.setrlimit(resource.RLIMIT_DATA, (int(arguments.limit * 2**30),) * 2)
     peak = Peak()
@@ -75,7 +75,7 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
     knobs = {
         "backbone": arguments.backbone,
         "weights": "none",
-        "placement": home,
+        "placement": placement,
         "tensorboard": False,
         "batch_size": 32,
     }
@@ -108,7 +108,7 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
         speed = RunFolder(folder).read_metrics()[-1]["images_per_second"]
     on_gpu = fabric.device.type == "cuda"
     return {
-        "placement": home,
+        "placement": placement,
         "images": count,
         "store GiB": count * side * side * 3 / 2**30,
         "peak own GiB": peak.most["RssAnon"],
@@ -121,7 +121,7 @@ def measure(home: str, count: int, arguments: argparse.Namespace) -> dict[str, A
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--homes", default="gpu,host,disk")
+    parser.add_argument("--placements", default="gpu,host,disk")
     parser.add_argument("--images", default="1000,10000,50000")
     parser.add_argument("--side", type=int, default=256)
     parser.add_argument("--backbone", default="resnet50")
@@ -133,16 +133,20 @@ def main() -> None:
     parser.add_argument("--one", default="", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        home, count = arguments.one.split(",")
-        print(json.dumps(measure(home, int(count), arguments)))
+        placement, count = arguments.one.split(",")
+        print(json.dumps(measure(placement, int(count), arguments)))
         return
     rows: list[dict[str, Any]] = []
-    for home in arguments.homes.split(","):
+    for placement in arguments.placements.split(","):
         for count in arguments.images.split(","):
-            command = [sys.executable, *sys.argv, "--one", f"{home},{count}"]
+            command = [sys.executable, *sys.argv, "--one", f"{placement},{count}"]
             done = subprocess.run(command, capture_output=True, text=True, env=os.environ)
             last = (done.stdout.strip().splitlines() or [""])[-1]
-            failed = {"placement": home, "images": int(count), "said": (done.stderr.strip().splitlines() or ["?"])[-1]}
+            failed = {
+                "placement": placement,
+                "images": int(count),
+                "said": (done.stderr.strip().splitlines() or ["?"])[-1],
+            }
             rows.append(json.loads(last) if done.returncode == 0 else failed)
     title = f"memory, {arguments.backbone}" + (f", {arguments.limit:g} GiB allowed" if arguments.limit else "")
     report(title, rows, arguments)

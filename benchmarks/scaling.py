@@ -23,8 +23,9 @@ from unihssl.methods import get
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import resolve
 from unihssl.models.backbones import EncoderFactory
+from unihssl.models.classifier import set_autocast
 from unihssl.run_folder import RunFolder
-from unihssl.training.fabric import make_fabric
+from unihssl.training.fabric import autocast_dtype, make_fabric
 from unihssl.training.loop import Trainer
 from unihssl.training.optimizer import make_optimizer
 from unihssl.training.step import Step
@@ -58,6 +59,7 @@ def step_time(unlabeled: int, classes: int, arguments: argparse.Namespace) -> fl
         trainer = Trainer(fabric, method, data, settings, RunFolder(folder), "benchmark")
         index = len(trainer.stages) - 1 if arguments.method == "unihssl" else 0
         stage = trainer.stages[index]
+        set_autocast(method, autocast_dtype(settings, fabric.device))
         module = fabric.setup_module(method)
         module.train()
         optimizer = fabric.setup_optimizers(make_optimizer(method, stage.settings))

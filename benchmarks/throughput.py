@@ -31,10 +31,10 @@ from unihssl.data.views import Views
 from unihssl.methods.base import Method, Stage, Task
 from unihssl.methods.recipe import resolve
 from unihssl.models.backbones import EncoderFactory
-from unihssl.models.classifier import Classifier
+from unihssl.models.classifier import Classifier, set_autocast
 from unihssl.run_folder import RunFolder
 from unihssl.training.display import Display
-from unihssl.training.fabric import make_fabric
+from unihssl.training.fabric import autocast_dtype, make_fabric
 from unihssl.training.optimizer import make_optimizer
 
 Sources = tuple[Any, Any]
@@ -100,14 +100,16 @@ class Bench:
         views = Views(shape.side, shape.mean, shape.std, settings.weak_view, strong_view=settings.strong_view)
         labels = torch.arange(count) % arguments.classes
         stores = [Store(torch.from_numpy(random_images(count, arguments.side, i)).to(device)) for i in (1, 2)]
-        wishes = (settings.batch_size, settings.unlabeled_batch or settings.batch_size)
+        sizes = (settings.batch_size, settings.unlabeled_batch or settings.batch_size)
         domains = [
-            TrainingDomain(store, np.arange(count), views, wish, i, None if i else labels)
-            for i, (store, wish) in enumerate(zip(stores, wishes, strict=True))
+            TrainingDomain(store, np.arange(count), views, size, i, None if i else labels)
+            for i, (store, size) in enumerate(zip(stores, sizes, strict=True))
         ]
         self.data = PairedData(*domains, seed=0)
         method: Method = methods.get(settings.method)(encoders, params, Task(arguments.classes, count, count), settings)
         self.method = method.to(device, memory_format=torch.channels_last).train()
+        self.autocast = autocast_dtype(settings, device)
+        set_autocast(self.method, self.autocast)
         main = main_stage(settings.method)
         self.index, self.stage = next((i, s) for i, s in enumerate(method.stages()) if s.name == main)
         self.calls, self.views = self._watch(self.stage)
@@ -125,8 +127,7 @@ class Bench:
         self.data.reseed(self.index, 0)
         self.data.load(self.index, 0, 0.5)
         batch = self.data.batch()
-        with self.fabric.autocast():
-            self.method(stage.step, batch)
+        self.method(stage.step, batch)
         for hook in hooks:
             hook.remove()
         domains = [d for d in ("labeled", "unlabeled") if d in vars(batch)]
@@ -139,7 +140,7 @@ class Bench:
         def step() -> None:
             outputs = []
             for encoder, x, gradient in self.calls:
-                with self.fabric.autocast(), torch.set_grad_enabled(gradient):
+                with self._autocast(), torch.set_grad_enabled(gradient):
                     out = encoder(x)
                 outputs += [out.float().mean()] if gradient else []
             torch.stack(outputs).sum().backward()
@@ -147,6 +148,9 @@ class Bench:
             optimizer.zero_grad()
 
         return step
+
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.fabric.device.type, torch.bfloat16, enabled=self.autocast is not None)
 
     def views_only(self) -> None:
         batch = self.data.batch()
