@@ -131,7 +131,8 @@ def train_alone(root: Path, out: Path, **knobs: object) -> dict[str, torch.Tenso
 
 
 def metrics(run: Path) -> list[dict[str, float]]:
-    rows = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    rows = [{**row.pop("terms"), **row.pop("stats"), **row} for row in lines]
     return [{k: v for k, v in row.items() if isinstance(v, float | int) and k != "images_per_second"} for row in rows]
 
 

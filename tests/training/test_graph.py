@@ -41,7 +41,8 @@ def train(method, out, **knobs):
     mine = {name: value for name, value in (KNOBS | knobs).items() if name in known}
     model = unihssl.fit(LABELED, UNLABELED, out, method=method, **mine)
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
-    return model.network.state_dict(), [{k: v for k, v in r.items() if k != "images_per_second"} for r in rows]
+    flat = [{**row.pop("terms"), **row.pop("stats"), **row} for row in rows]
+    return model.network.state_dict(), [{k: v for k, v in row.items() if k != "images_per_second"} for row in flat]
 
 
 @pytest.fixture
