@@ -46,12 +46,16 @@ def fit(
 ) -> Model:
     """Train on a labeled and an unlabeled domain and measure the model on both.
 
-    A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the
-    unlabeled one, whose labels, if any, only serve to measure. `x` holds images (N, H, W[, 3]) or feature vectors
-    (N, D). Without `out` the run directory is a temporary one. `knobs` are settings by name, such as `method`,
-    `backbone`, `weights`, `seed`, `epochs`, `lr`. The test results are in the returned model's `result`. Progress and
-    notes are printed if `verbose`. Otherwise what was skipped, and that the unlabeled domain was probably not learnt,
-    are Python warnings; both are in `result`, too ("notes", "warnings").
+    >>> model = unihssl.fit("scans_a", "scans_b", out="runs/first", epochs=20)
+    >>> model = unihssl.fit((x, y), x_unlabeled, method="mcc", backbone="mlp")
+    >>> model.result["labeled"]["accuracy"]
+
+    A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the unlabeled
+    one, whose labels, if any, only serve to measure. `x` holds images (N, H, W[, 3]) or feature vectors (N, D), `y`
+    labels (N,). Without `out` the run directory is a temporary one. `knobs` are settings by name, such as `method`,
+    `backbone`, `weights`, `seed`, `epochs`, `lr`. With `verbose`, progress and notes are printed. Otherwise skipped
+    images, and an unlabeled domain that was probably not learnt, are Python warnings. Both are in the returned model's
+    `result`, too ("notes", "warnings").
     """
     folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
     with folder as path, Display(quiet=not verbose) as display:

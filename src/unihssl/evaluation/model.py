@@ -1,4 +1,4 @@
-"""A trained model: load it, save it, ask it."""
+"""A trained model: load, save, predict."""
 
 import dataclasses
 import warnings
@@ -31,19 +31,24 @@ FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class Predictions:
-    """What the model says of each sample, as arrays."""
+    """What a model predicts for each of N samples."""
 
     names: tuple[str, ...]
     probabilities: dict[str, np.ndarray]  # prediction rule -> (N, C)
     unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
-    oracle: tuple[str, str] | None = None  # rules to go by if the domain were known: labeled, unlabeled
+    oracle: tuple[str, str] | None = None  # the rules to use if the domain were known: labeled, unlabeled
     notes: tuple[str, ...] = ()
 
 
 class Model:
     """A fitted classifier for both domains.
 
-    Samples are given as a folder, image paths, or an array like the one it was trained on.
+    Samples are a folder, image paths, or an array like the one it was trained on: images (N, H, W[, 3]) or vectors
+    (N, D).
+
+    >>> model = unihssl.load("runs/first")
+    >>> model.predict("new_scans")
+    array(['benign', 'malignant', 'benign'], dtype='<U9')
     """
 
     def __init__(
@@ -68,7 +73,7 @@ class Model:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
 
     def predict(self, samples: Any) -> np.ndarray:
-        """The class of each sample, as named in training."""
+        """The class of each sample (N,), as named in training."""
         return np.asarray(self.classes_[self.probabilities(self._of_all(samples)).argmax(1)])
 
     def predict_proba(self, samples: Any) -> np.ndarray:
@@ -76,28 +81,28 @@ class Model:
         return self.probabilities(self._of_all(samples))
 
     def predict_domain(self, samples: Any) -> np.ndarray:
-        """The probability of each sample to come from the unlabeled domain (N,)."""
+        """The probability that each sample comes from the unlabeled domain (N,)."""
         domain = self._of_all(samples).unlabeled_domain
         if domain is None:
             raise UserError(f"method {self.method} does not tell the domains apart")
         return domain
 
     def probabilities(self, predictions: Predictions) -> np.ndarray:
-        """Those of the rule this model was configured with."""
+        """Class probabilities (N, C) by the rule that this model uses."""
         return predictions.probabilities[self.rule]
 
     @property
     def rule(self) -> str:
-        """How this model goes from its outputs to a class; most have one way only."""
+        """How this model turns its outputs into a class; most methods have one rule only."""
         return str(getattr(self.params, "prediction", "argmax"))
 
     def predictions(self, samples: Any) -> Predictions:
-        """All the model says, with the samples' names; unreadable images are left out and named in the notes."""
+        """Classes, probabilities and domain with the samples' names; unreadable images are left out and noted."""
         domain, store = fill_store(self._domain(samples), self.stored_size)
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
 
     def _of_all(self, samples: Any) -> Predictions:
-        """For each file named: one left out would shift all that follow. What a folder lacks is a warning."""
+        """Predictions for all samples. An unreadable file is an error if it was named, else a warning."""
         found = self.predictions(samples)
         named = samples if isinstance(samples, list | tuple) else []
         files = {str(Path(s)) for s in named if isinstance(s, str | Path) and not Path(s).is_dir()}
@@ -149,7 +154,7 @@ class Model:
         if paths is not None:
             names = tuple(str(p) for p in paths)
             return Domain("images", paths, names, np.full(len(paths), -1), tuple(self.classes_.tolist()))
-        # A list of two is two samples here, not samples and their labels.
+        # A list of two is two samples here, not samples and labels.
         found = read(np.stack(samples) if isinstance(samples, list) else samples, Settings(), "given")
         expected = self.architecture.vector_size
         shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
@@ -162,9 +167,12 @@ class Model:
 
 
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
-    """Read a saved model, or the one in a run directory. Nothing in it is executed.
+    """Load a saved model, or the one in a run directory. Nothing in it is executed.
 
-    `device` is cpu, cuda, cuda:1, auto (a GPU if there is one), or one of torch's own.
+    >>> unihssl.load("runs/first").predict_proba("new_scans").shape
+    (3, 2)
+
+    `device` is cpu, cuda, cuda:1, auto (a GPU if there is one), or a torch.device.
     """
     folder = RunFolder(path)
     if isinstance(device, str) and not device.startswith("cuda:"):
@@ -201,7 +209,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
 
 
 def _image_paths(samples: Any) -> list[Path] | None:
-    """The image files meant by a folder, a path or a list of either; None if these are no paths."""
+    """The image files of a folder, a path or a list of either; None if these are not paths to images."""
     if isinstance(samples, str | Path):
         samples = [samples]
     if not isinstance(samples, list | tuple) or not all(isinstance(s, str | Path) for s in samples):

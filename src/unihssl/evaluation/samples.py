@@ -1,4 +1,4 @@
-"""What a trained model can be measured on: the images its run held out, or others whose classes are known."""
+"""Samples to measure a trained model on: those its run held out, or others of known class."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -65,7 +65,7 @@ def known_samples(
 
 
 def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
-    """Some of an unlabeled domain's samples, of which the run held nothing out: to look at, not to measure."""
+    """Some samples of an unlabeled domain without known classes: to draw, not to measure."""
     source = _source(run.read_split()["unlabeled"], "unlabeled", given)
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     rows = np.linspace(0, len(domain.names) - 1, min(len(domain.names), most)).astype(np.int64)
@@ -74,7 +74,7 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
 
 
 def _source(record: dict[str, Any], role: str, given: Any) -> Any:
-    """Where a run's own data is now."""
+    """The run's own source, or where it has moved to."""
     source = record["source"] if given is None else given
     if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
         raise UserError(
