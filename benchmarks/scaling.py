@@ -65,7 +65,7 @@ def step_time(unlabeled: int, classes: int, arguments: argparse.Namespace) -> fl
         optimizer = fabric.setup_optimizers(make_optimizer(method, stage.settings))
         stream = torch.cuda.Stream() if fabric.device.type == "cuda" else None
         with torch.cuda.stream(stream):
-            step = Step(fabric, module, method, optimizer, data, stage.step, stream is not None, print)
+            step = Step(fabric, module, method, optimizer, data, stage.step, "step" if stream else "nothing", print)
             position = iter(range(1, 10**9))
 
             def one() -> None:

@@ -16,13 +16,15 @@ from typing import Any
 from common import report
 from usual_recipe import make_jpeg_domain
 
+from unihssl.run_folder import RunFolder
+
 
 def seconds(command: list[str], until: Path | None = None) -> float:
     """Until the command ends, or until a file has something in it; then it is killed."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    said: list[bytes] = []
-    reader = threading.Thread(target=lambda: said.append(process.stderr.read()), daemon=True)
+    errors: list[bytes] = []
+    reader = threading.Thread(target=lambda: errors.append(process.stderr.read()), daemon=True)
     reader.start()
     while process.poll() is None and not (until and until.exists() and until.stat().st_size):
         time.sleep(0.005)
@@ -30,7 +32,7 @@ def seconds(command: list[str], until: Path | None = None) -> float:
     if until and process.poll() is None:
         process.kill()
     elif process.wait():
-        sys.exit(f"{' '.join(command)} failed: {b''.join(said).decode()[-2000:]}")
+        sys.exit(f"{' '.join(command)} failed: {b''.join(errors).decode()[-2000:]}")
     reader.join(5)
     return took
 
@@ -55,7 +57,7 @@ def main() -> None:
             out = Path(scratch) / f"run{run}"
             command = [*unihssl, "train", "--labeled", f"{scratch}/a", "--unlabeled", f"{scratch}/b", "--out", str(out)]
             command += ["--backbone", arguments.backbone, "--weights", "none", "--set", "log_every=1"]
-            return seconds(command, out / "metrics.jsonl")
+            return seconds(command, RunFolder(out).metrics)
 
         cold, *warm = [to_first_step(run) for run in range(1 + arguments.repeats)]
     what = f"unihssl train to first step, {arguments.images} images"

@@ -214,4 +214,7 @@ def test_settings_that_an_earlier_version_wrote_can_be_read():
 
 def test_what_decides_the_result_is_said_by_the_knobs():
     assert deciding_knobs(Settings(device="cpu", preset="paper", epochs=7)) == {"epochs": 7}
+    assert deciding_knobs(Settings(lr_schedule="inverse")) == {"schedule": "inverse"}  # as 0.1.0 called it
+    with pytest.raises(UserError, match="'home': it is now called 'placement'"):
+        parse({"home": "disk"}, (Settings,))
     assert not changes_result("placement") and changes_result("lr") and changes_result("beta")

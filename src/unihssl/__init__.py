@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unihssl.evaluation.model import Model
     from unihssl.evaluation.model import load_model as load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load"]
 
 _HOME = {

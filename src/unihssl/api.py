@@ -86,7 +86,7 @@ def train(
     if resumed:
         settings, params = _resumed_settings(folder, knobs)
         labeled, unlabeled = _given(labeled, settings.labeled), _given(unlabeled, settings.unlabeled)
-    elif resume and _given(labeled, "") == "":
+    elif resume and (labeled is None or (isinstance(labeled, str) and not labeled)):
         raise UserError(f"{out}: there is no run to resume")
     else:
         settings, params = resolve(knobs)
@@ -153,12 +153,15 @@ def _resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Sett
         raise UserError(f"{folder.path}: a resumed run keeps its settings, but method was {method.name}")
     kinds = (Settings, method.Params)
     before = all_knobs(*parse_saved(saved, kinds))
-    settings, params = parse(before | dict(asked), kinds)
+    preset = asked.get("preset") or before["preset"]
+    if preset != before["preset"]:
+        raise UserError(f"{folder.path}: a resumed run keeps its settings, but preset was {before['preset']}")
+    settings, params = parse(before | dict(asked) | {"preset": preset}, kinds)
     settings = with_full_paths(settings)
     changed = [
         f"{name} was {before[name]}, now {value}"
         for name, value in all_knobs(settings, params).items()
-        if changes_result(name) and before[name] != value
+        if changes_result(name, *kinds) and before[name] != value
     ]
     if changed:
         raise UserError(f"{folder.path}: a resumed run keeps its settings, but {'; '.join(changed)}")
@@ -181,10 +184,8 @@ def _trainer(
     concurrent_runs: int,
 ) -> Trainer:
     """The method on its training data, ready to train."""
-    shape = encoders.architecture
-    views = Views(
-        shape.side, shape.mean, shape.std, settings.weak_view, settings.flip, strong_view=settings.strong_view
-    )
+    backbone, s = encoders.architecture, settings
+    views = Views(backbone.side, backbone.mean, backbone.std, s.weak_view, s.flip, strong_view=s.strong_view)
     shard = (fabric.global_rank, fabric.world_size)
     data, placement = pair.training_data(views, settings, fabric.device, shard, concurrent_runs)
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
@@ -197,7 +198,7 @@ def _trainer(
     processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples; "
-        f"{settings.method} on {shape.name}, {fabric.device}{processes}; {placement}"
+        f"{settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
     )
     return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair))
 

@@ -1,4 +1,4 @@
-"""Every knob of a run that is not a method's own: its name, type, default, range and help, said once.
+"""Every knob of a run that is not a method's own: its name, type, default, range and help, declared once.
 
 Methods declare their knobs the same way, in a dataclass of their own. The command line, YAML files and
 documentation all read these fields; `parse` is the one way values from outside become settings.
@@ -36,7 +36,8 @@ def knob(
     return field(default=default, metadata=about)
 
 
-neutral = functools.partial(knob, changes_result=False)  # a preset is: the knobs it sets do change the result
+# `preset` is one of these: it only names knobs, and each of those changes the result by itself.
+neutral = functools.partial(knob, changes_result=False)
 
 
 @dataclass(frozen=True)
@@ -154,19 +155,19 @@ def knob_fields(*classes: type) -> dict[str, tuple[dataclasses.Field[Any], Any]]
     return found
 
 
-def changes_result(name: str) -> bool:
-    """Whether a knob changes what is learnt; a method's own do, and unknown ones may."""
-    known = Settings.__dataclass_fields__.get(name)
-    return known is None or bool(known.metadata["changes_result"])
+def changes_result(name: str, *classes: type) -> bool:
+    """Whether a knob of Settings, or of these dataclasses, changes what is learnt; unknown ones may."""
+    found = knob_fields(Settings, *classes).get(name)
+    return found is None or bool(found[0].metadata.get("changes_result", True))
 
 
 def deciding_knobs(*parts: Any) -> dict[str, Any]:
     """Every knob that changes what is learnt, unless at its default: a later version may have more of them."""
     return {
-        spec.name: value
+        spec.metadata.get("formerly") or spec.name: value  # runs of earlier versions are recognised by it
         for part in parts
         for spec in dataclasses.fields(part)
-        if changes_result(spec.name) and (value := getattr(part, spec.name)) != spec.default
+        if spec.metadata.get("changes_result", True) and (value := getattr(part, spec.name)) != spec.default
     }
 
 
@@ -180,6 +181,8 @@ def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]
     fields = knob_fields(*classes)
     for name in values:
         if name not in fields:
+            if name in (renamed := former_names(*classes)):
+                raise UserError(f"unknown setting '{name}': it is now called '{renamed[str(name)]}'")
             near = difflib.get_close_matches(str(name), fields, n=1, cutoff=0.5)
             hint = f"did you mean '{near[0]}'?" if near else f"the knobs are: {', '.join(sorted(fields))}"
             raise UserError(f"unknown setting '{name}': {hint}")
@@ -193,21 +196,27 @@ def parse_saved(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any
     >>> parse_saved({"home": "host", "gone": 1}, (Settings,))[0].placement
     'host'
     """
+    renamed = former_names(*classes)
+    current = {renamed.get(name, name): value for name, value in values.items()}
+    return parse({name: value for name, value in current.items() if name in knob_fields(*classes)}, classes)
+
+
+def former_names(*classes: type) -> dict[str, str]:
+    """Former name of a knob -> its name today."""
     fields = knob_fields(*classes)
-    now = {spec.metadata["formerly"]: name for name, (spec, _) in fields.items() if spec.metadata["formerly"]}
-    current = {now.get(name, name): value for name, value in values.items()}
-    return parse({name: value for name, value in current.items() if name in fields}, classes)
+    formers = {spec.metadata.get("formerly"): name for name, (spec, _) in fields.items()}
+    return {former: name for former, name in formers.items() if former and former not in fields}
 
 
 def describe_knobs(*classes: type) -> list[tuple[str, str, str, str]]:
     """Name, default, allowed values and help of every knob, as text."""
     rows = []
     for name, (spec, kind) in knob_fields(*classes).items():
-        low, high = spec.metadata["low"], spec.metadata["high"]
+        low, high = spec.metadata.get("low"), spec.metadata.get("high")
         allowed = "|".join(typing.get_args(kind)) if typing.get_origin(kind) is Literal else kind.__name__
         if low is not None or high is not None:
             allowed += f" {'' if low is None else f'{low:g}'}..{'' if high is None else f'{high:g}'}"
-        rows.append((name, str(spec.default), allowed, spec.metadata["help"]))
+        rows.append((name, str(spec.default), allowed, spec.metadata.get("help", "")))
     return rows
 
 

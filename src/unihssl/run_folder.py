@@ -31,7 +31,7 @@ PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "ligh
 # 0.1.0 wrote loss terms and statistics side by side in metrics.jsonl; these were the statistics.
 OLD_STATS = {"mask_rate", "pseudo_agreement", "unlabeled_half", "belief", "discriminator_accuracy", "router_accuracy"}
 OLD_STATS |= {"oracle_pseudo_accuracy"}
-PLACE = ("stage", "epoch", "step", "global_step", "lr", "loss", "images_per_second")  # of a row of metrics.jsonl
+PLACE = ("stage", "epoch", "step", "global_step", "lr", "loss", "images_per_second")  # neither terms nor statistics
 
 
 class RunFolder:
@@ -86,6 +86,21 @@ class RunFolder:
             with contextlib.suppress(ValueError):
                 rows.append(_with_stats_apart(json.loads(line)))
         return rows
+
+    def keep_metrics(self, steps_done: int) -> None:
+        """Drop the rows that come after this step, as a run resumed there will write them again."""
+        kept = [row for row in self.read_metrics() if row["global_step"] <= steps_done]
+        write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
+
+    def append_metrics(self, row: dict[str, Any]) -> None:
+        with self.metrics.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+    def read_model(self) -> dict[str, Any]:
+        return _dict(self.model)
+
+    def write_model(self, description: dict[str, Any]) -> None:
+        write_json(self.model, description)
 
     def write_config(self, settings: dict[str, Any]) -> None:
         write_text(self.config, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
@@ -165,7 +180,7 @@ def commit() -> str | None:
     if "UNIHSSL_COMMIT" in os.environ:
         return os.environ["UNIHSSL_COMMIT"]
     source = Path(__file__).parents[1]
-    if not (source.parent / ".git").exists():  # installed, and whatever history lies above is not ours
+    if not (source.parent / ".git").exists():  # an installed package: a .git above it is another project's
         return None
     with contextlib.suppress(OSError):
         git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=source, capture_output=True, text=True)

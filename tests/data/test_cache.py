@@ -398,19 +398,19 @@ def test_ctrl_c_ends_the_wait_for_another_process(images, cache, tmp_path, monke
 def uncached_note(images: Path, cache: Path) -> str:
     """The note of a fill that fell back to memory, once it is found right in all else."""
     plain, (domain, store) = fill(images, None), fill(images, cache)
-    *notes, said = sorted(domain.notes, key=lambda note: "not cached" in note)
+    *notes, printed = sorted(domain.notes, key=lambda note: "not cached" in note)
     assert same(plain, (dataclasses.replace(domain, notes=tuple(notes)), store))
-    return said
+    return printed
 
 
 @pytest.mark.parametrize("damaged", [False, True])
 def test_a_folder_that_cannot_be_written(images, tmp_path, damaged):
     if damaged:
         damage(images)
-    (tmp_path / "file").write_text("mine")
-    said = uncached_note(images, tmp_path / "file" / "cache")
-    assert f"{images}: decoded images are not cached: {tmp_path}/file/cache: Not a directory (" in said
-    assert (tmp_path / "file").read_text() == "mine"
+    (tmp_path / "file").write_text("own")
+    printed = uncached_note(images, tmp_path / "file" / "cache")
+    assert f"{images}: decoded images are not cached: {tmp_path}/file/cache: Not a directory (" in printed
+    assert (tmp_path / "file").read_text() == "own"
     assert "cache=FOLDER" in uncached_note(images, Path("/proc/none"))
 
 
@@ -420,8 +420,8 @@ def test_a_full_disk(images, cache, monkeypatch, when):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, when, full)
-    assert "decoded images are not cached" in (said := uncached_note(images, cache))
-    assert "No space left on device" in said
+    assert "decoded images are not cached" in (printed := uncached_note(images, cache))
+    assert "No space left on device" in printed
     assert stores(cache) == under_way(cache) == []
 
 
@@ -478,21 +478,21 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert cache_folder("") == tmp_path / ".cache" / "unihssl"
-    assert cache_folder("~/mine") == tmp_path / "mine"
+    assert cache_folder("~/own") == tmp_path / "own"
     monkeypatch.setenv("XDG_CACHE_HOME", "/xdg")
     assert cache_folder("") == Path("/xdg/unihssl")
 
 
-@pytest.mark.parametrize("wish", ["cache", "none"])
-def test_training_data_go_through_the_cache_that_was_asked_for(own_folders, tmp_path, monkeypatch, wish):
+@pytest.mark.parametrize("requested", ["cache", "none"])
+def test_training_data_go_through_the_cache_that_was_asked_for(own_folders, tmp_path, monkeypatch, requested):
     folders = own_folders()
     monkeypatch.setenv("UNIHSSL_CACHE", str(tmp_path / "default"))
-    settings = Settings(cache="none" if wish == "none" else str(tmp_path / "chosen"))
+    settings = Settings(cache="none" if requested == "none" else str(tmp_path / "chosen"))
     pair = load_pair(*read_domains(*folders, settings), settings, None, lambda name: lambda done, total: None)
     assert pair.labeled.store.key != pair.unlabeled.store.key
     assert not (tmp_path / "default").exists()
-    assert (tmp_path / "chosen").exists() == (wish == "cache")
-    if wish == "cache":
+    assert (tmp_path / "chosen").exists() == (requested == "cache")
+    if requested == "cache":
         assert len(stores(tmp_path / "chosen")) == 2
 
 

@@ -134,8 +134,8 @@ class TestOffice31:
     def test_list_files_of_nothing(self, tmp_path):
         (tmp_path / "dslr").mkdir()
         (tmp_path / "dslr.txt").write_text("dslr/mug/1.jpg 17\ndslr/pen/1.jpg 19\n")
-        said = "dslr: 2 images of dslr.txt are not there (dslr/mug/1.jpg, dslr/pen/1.jpg)"
-        assert problems(OFFICE31, tmp_path, "D") == [said]
+        printed = "dslr: 2 images of dslr.txt are not there (dslr/mug/1.jpg, dslr/pen/1.jpg)"
+        assert problems(OFFICE31, tmp_path, "D") == [printed]
 
     def test_list_files_with_names_of_classes(self, tmp_path):
         fill(tmp_path / "pool of all", 3)
@@ -206,13 +206,13 @@ class TestOffice31:
 
     def test_its_ten_class_cousin_alone_is_refused(self, tmp_path):
         lay_out(tmp_path / "office_caltech10", CALTECH)
-        said = (
+        printed = (
             f"amazon: only 9 of 31 classes have images in {tmp_path}/office_caltech10/amazon, "
             "which looks like office-caltech-10"
         )
         result = check(OFFICE31, tmp_path)[0]
-        assert result.problems[0] == said and result.unusable
-        with pytest.raises(UserError, match=rf"office-31: {said} under {tmp_path}; see: unihssl data check"):
+        assert result.problems[0] == printed and result.unusable
+        with pytest.raises(UserError, match=rf"office-31: {printed} under {tmp_path}; see: unihssl data check"):
             catalog.load("office-31", "A/W", tmp_path)
         assert [len(domain) for domain in catalog.load("office-caltech-10", "A/W", tmp_path)] == [958, 295]
 
@@ -230,8 +230,8 @@ class TestOffice31:
             shutil.rmtree(own / "webcam/images" / name)
         assert "not as published" in catalog.load("office-31", "A/W", own)[1].notes[0]
         shutil.rmtree(own / "webcam/images" / OFFICE31.classes[15])
-        said = "webcam: only 15 of 31 classes have images in .*/webcam/images, which may be another data set"
-        with pytest.raises(UserError, match=said):
+        printed = "webcam: only 15 of 31 classes have images in .*/webcam/images, which may be another data set"
+        with pytest.raises(UserError, match=printed):
             catalog.load("office-31", "A/W", own)
 
 
@@ -379,9 +379,9 @@ class TestIsic:
 
     def test_images_that_are_gone(self, small):
         (small / "ISIC_2019_Training_Input/ISIC_2.jpg").unlink()
-        said = problems(ISIC, small, "BCN")
-        assert said[0] == "BCN: 1 image of ISIC_2019_Training_GroundTruth.csv is not there (ISIC_2)"
-        assert said[1] == "BCN/MEL: expected 2,857 images, found 1"
+        printed = problems(ISIC, small, "BCN")
+        assert printed[0] == "BCN: 1 image of ISIC_2019_Training_GroundTruth.csv is not there (ISIC_2)"
+        assert printed[1] == "BCN/MEL: expected 2,857 images, found 1"
 
     def test_tables_that_are_gone_or_others(self, small):
         table = small / "ISIC_2019_Training_Metadata.csv"
@@ -433,16 +433,16 @@ class TestDigits:
             (tmp_path / name).write_bytes(bz2.compress("\n".join(part).encode(), 1))
         self.expect(tmp_path)
         (tmp_path / "usps.t.bz2").write_bytes((tmp_path / "usps.t.bz2").read_bytes()[:-99])
-        (said,) = problems(DIGITS, tmp_path)
-        assert said.startswith(f"usps: {tmp_path}/usps.bz2: cannot be read as USPS digits (")
+        (printed,) = problems(DIGITS, tmp_path)
+        assert printed.startswith(f"usps: {tmp_path}/usps.bz2: cannot be read as USPS digits (")
 
     def test_h5(self, tmp_path, monkeypatch):
         (tmp_path / "usps.h5").write_bytes(b"")
         monkeypatch.setitem(sys.modules, "h5py", None)
         mnist, usps, uci = check(DIGITS, tmp_path)
         assert (len(mnist.found.items), mnist.problems, len(uci.found.items), uci.problems) == (3000, (), 1797, ())
-        (said,) = usps.problems
-        assert "usps.h5: reading it needs h5py" in said and "pip install 'unihssl[hdf5]'" in said
+        (printed,) = usps.problems
+        assert "usps.h5: reading it needs h5py" in printed and "pip install 'unihssl[hdf5]'" in printed
         with pytest.raises(UserError, match=r"digits: usps: .*usps.h5: reading it needs h5py"):
             catalog.load("digits", "mnist/usps", tmp_path)
         assert len(catalog.load("digits", "mnist/uci", tmp_path)[1]) == 1797
@@ -502,12 +502,12 @@ class TestAFolderInTheWay:
 
     def test_of_an_archive(self, photos):
         (photos / "photo").mkdir()
-        said, other = (check(PACS, photos, [PACS.domain(d)])[0] for d in ("photo", "sketch"))
-        assert said.problems == (
+        printed, other = (check(PACS, photos, [PACS.domain(d)])[0] for d in ("photo", "sketch"))
+        assert printed.problems == (
             f"photo: the folder {photos}/photo is in the way of pacs_photo.tar and has nothing of PACS; "
             "move or delete it",
         )
-        assert said.obstacle == photos / "photo" and other.obstacle is None
+        assert printed.obstacle == photos / "photo" and other.obstacle is None
         (photos / "photo").rmdir()
         assert problems(PACS, photos, "photo") == []
         assert problems(PACS, photos, "sketch") == ["sketch: not found: no folder sketch, and no list file"]
@@ -516,16 +516,16 @@ class TestAFolderInTheWay:
         """As half of an archive unpacked by other means would be."""
         for name in ("person", "house", "horse"):
             fill(photos / "photo" / name, 20)
-        said = problems(PACS, photos, "photo")[0]
+        printed = problems(PACS, photos, "photo")[0]
         hint = f"60 of 1,670 images, but pacs_photo.tar lies beside {photos}/photo: if that folder is deleted, it is "
-        assert "photo: only 3 of 7 classes have images" in said and f"; {hint}unpacked again" in said
+        assert "photo: only 3 of 7 classes have images" in printed and f"; {hint}unpacked again" in printed
         fill(photos / "photo" / "dog", 20)
         assert problems(PACS, photos, "photo")[0] == "photo/dog: expected 189 images, found 20"
-        (photos / "pacs_photo.tar").rename(photos / "mine.tar")
-        said = problems(PACS, photos / "mine.tar", "photo")[0]
-        assert said == f"photo: {hint.replace('60', '80').replace('pacs_photo', 'mine')}unpacked again"
+        (photos / "pacs_photo.tar").rename(photos / "own.tar")
+        printed = problems(PACS, photos / "own.tar", "photo")[0]
+        assert printed == f"photo: {hint.replace('60', '80').replace('pacs_photo', 'own')}unpacked again"
         shutil.rmtree(photos / "photo")
-        assert problems(PACS, photos / "mine.tar", "photo") == []
+        assert problems(PACS, photos / "own.tar", "photo") == []
 
     def test_of_isic(self, tmp_path):
         lay_out_isic(tmp_path, list(TestIsic.ROWS), ISIC.classes)

@@ -61,9 +61,9 @@ class TestEveryKind:
 
     def test_what_is_there_is_not_written_over(self, tmp_path, make, name):
         (tmp_path / "x").mkdir()
-        (tmp_path / "x" / "mine").write_text("mine")
+        (tmp_path / "x" / "own").write_text("own")
         unpack(make(tmp_path / name, GOOD))
-        assert tree(tmp_path / "x") == ["mine"]
+        assert tree(tmp_path / "x") == ["own"]
 
     def test_litter_is_left_out(self, tmp_path, make, name):
         unpack(make(tmp_path / name, GOOD | {"__MACOSX/art/._1.jpg": b"", "art/.DS_Store": b"", "art/._2.jpg": b""}))

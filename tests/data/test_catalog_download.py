@@ -147,8 +147,8 @@ def test_a_file_without_a_published_checksum_is_compared_with_what_once_came(ser
     path.unlink()
     assert fetch(remote(server), tmp_path).read_bytes() == CONTENT
     (tmp_path / "file.bin.sha256").unlink()  # as with a file the user has brought
-    path.write_bytes(b"mine")
-    assert fetch(remote(server), tmp_path).read_bytes() == b"mine"
+    path.write_bytes(b"own")
+    assert fetch(remote(server), tmp_path).read_bytes() == b"own"
 
 
 def test_gone(server, tmp_path):
@@ -188,10 +188,10 @@ class TestCommand:
         monkeypatch.setitem(DATASETS, "digits", replace(DATASETS["digits"], downloads=(target,)))
         monkeypatch.setattr(Handler, "served", "/usps.npz")
         command("digits", tmp_path, json=False)
-        said = capsys.readouterr()
-        assert "licence:" in said.err and f"{tmp_path}/usps.npz: " in said.err
-        assert "(no published checksum: checked by length and class counts)" in said.err
-        assert "usps (U): 9,298 of 9,298 images, as published" in said.out
+        printed = capsys.readouterr()
+        assert "licence:" in printed.err and f"{tmp_path}/usps.npz: " in printed.err
+        assert "(no published checksum: checked by length and class counts)" in printed.err
+        assert "usps (U): 9,298 of 9,298 images, as published" in printed.out
         command("digits", tmp_path, json=False)
         assert len(server.asked) == 1  # all there: nothing to fetch
 

@@ -46,15 +46,15 @@ def test_a_request_is_kept(machine, requested):
 
 
 @pytest.mark.parametrize(
-    ("size", "device", "requested", "on_disk", "said"),
+    ("size", "device", "requested", "on_disk", "printed"),
     [
         (1, CPU, "gpu", True, "placement=gpu, but this run is on the CPU"),
         (90, CUDA, "gpu", True, "90.0 GiB of decoded samples do not fit the GPU's 80.0 GiB of free memory"),
         (1, CPU, "disk", False, "not on the disk in decoded form"),
     ],
 )
-def test_a_request_that_cannot_be_kept_is_an_error(machine, size, device, requested, on_disk, said):
-    with pytest.raises(UserError, match=said):
+def test_a_request_that_cannot_be_kept_is_an_error(machine, size, device, requested, on_disk, printed):
+    with pytest.raises(UserError, match=printed):
         placement.choose_placement(size * GIB, device, requested, on_disk=on_disk)
 
 
@@ -79,10 +79,10 @@ def mapped(tmp_path) -> Store:
 
 def test_samples_are_the_same_in_every_place(mapped):
     for requested, on_disk in (("host", False), ("disk", True)):
-        (settled,), said = placement.place_stores([mapped], CPU, requested)
+        (settled,), printed = placement.place_stores([mapped], CPU, requested)
         assert torch.equal(settled.samples, mapped.samples)
         assert (settled.key, settled.on_disk) == ("key", on_disk)
-        assert ("memory-mapped" in said) == on_disk
+        assert ("memory-mapped" in printed) == on_disk
 
 
 @pytest.mark.gpu

@@ -1,4 +1,4 @@
-"""Folders, CSV files and arrays: what is found in them, and what is said when they are wrong."""
+"""Folders, CSV files and arrays: what is found in them, and what is printed when they are wrong."""
 
 import re
 
@@ -397,11 +397,11 @@ class TestNumpyFiles:
 class TestSource:
     def source(self, **changes):
         parts = {"items": np.zeros((4, 8, 8)), "names": list("abcd"), "labels": ["x", "y", "x", "y"]}
-        return Source("mine", **parts | {"columns": {"patient": ["p", "", "p", ""]}} | changes)
+        return Source("own", **parts | {"columns": {"patient": ["p", "", "p", ""]}} | changes)
 
     def test_is_a_domain_once_resolved(self):
         domain = labeled_domain(self.source(notes=("a note",)), Settings(group_by="patient"))
-        assert (domain.name, domain.classes, domain.labels.tolist()) == ("mine", ("x", "y"), [0, 1, 0, 1])
+        assert (domain.name, domain.classes, domain.labels.tolist()) == ("own", ("x", "y"), [0, 1, 0, 1])
         assert domain.groups.tolist() == ["p", "row 1", "p", "row 3"] and domain.notes == ("a note",)
 
     def test_what_shares_a_column_is_noted(self):
@@ -410,12 +410,12 @@ class TestSource:
         assert note.endswith("group_by=patient keeps them on one side")
 
     def test_lengths_must_agree(self):
-        with pytest.raises(UserError, match=r"mine: .*got 4 items, 4 names, 3 labels, 4 patient"):
+        with pytest.raises(UserError, match=r"own: .*got 4 items, 4 names, 3 labels, 4 patient"):
             self.source(labels=["x", "y", "x"])
 
     def test_nothing_in_it(self):
-        with pytest.raises(UserError, match="mine: found no classes, as there are no samples"):
-            labeled_domain(Source("mine", [], [], []), DEFAULTS)
+        with pytest.raises(UserError, match="own: found no classes, as there are no samples"):
+            labeled_domain(Source("own", [], [], []), DEFAULTS)
 
     def test_arrays_have_no_groups(self):
         with pytest.raises(UserError, match="labeled array: group_by='patient' needs a CSV"):

@@ -41,7 +41,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "wish", "model_side", "expected"),
+    ("sizes", "requested", "model_side", "expected"),
     [
         ([(300, 200), (500, 400)], 0, 224, (256, 256)),
         ([(300, 200), (500, 400)], 0, 384, (439, 439)),
@@ -56,13 +56,13 @@ def folder(tmp_path):
         ([(20, 20)], 48, 224, (48, 48)),
     ],
 )
-def test_stored_size(tmp_path, sizes, wish, model_side, expected):
+def test_stored_size(tmp_path, sizes, requested, model_side, expected):
     for i, (height, width) in enumerate(sizes):
         save_noise(tmp_path / "files" / f"{i}.png", height, width)
     from_files = unlabeled_domain(tmp_path / "files", ("a", "b"), DEFAULTS)
     from_arrays = [unlabeled_domain(np.zeros((2, *size), np.uint8), (0, 1), DEFAULTS) for size in sizes]
-    assert stored_size([from_files], wish, model_side) == expected
-    assert stored_size(from_arrays, wish, model_side) == expected
+    assert stored_size([from_files], requested, model_side) == expected
+    assert stored_size(from_arrays, requested, model_side) == expected
 
 
 def test_stored_size_looks_past_unreadable_files(folder):

@@ -20,9 +20,9 @@ def test_effective_number_of_classes(counts, number):
 
 def test_collapsed_predictions_are_a_concern_and_name_the_starved_classes():
     labels = np.repeat(TEN, 20)
-    (said,) = collapse_warnings(np.repeat([0, 1, 2], 50), labels, TEN)
-    assert "3.0 classes among them, where the labels have 10.0" in said
-    assert "hardly any is predicted as 3, 4, 5, 6, 7, 8, 9." in said
+    (printed,) = collapse_warnings(np.repeat([0, 1, 2], 50), labels, TEN)
+    assert "3.0 classes among them, where the labels have 10.0" in printed
+    assert "hardly any is predicted as 3, 4, 5, 6, 7, 8, 9." in printed
     assert (
         collapse_warnings(labels, labels, TEN) == [] and collapse_warnings(np.array([], dtype=int), labels, TEN) == []
     )
@@ -30,8 +30,8 @@ def test_collapsed_predictions_are_a_concern_and_name_the_starved_classes():
 
 def test_a_class_that_is_never_predicted_is_a_concern():
     labels = np.repeat(TEN, 20)
-    (said,) = collapse_warnings(np.repeat(range(8), 25), labels, TEN, "this")
-    assert "hardly any of its samples is predicted as 8, 9. Unless it really lacks them, try this" in said
+    (printed,) = collapse_warnings(np.repeat(range(8), 25), labels, TEN, "this")
+    assert "hardly any of its samples is predicted as 8, 9. Unless it really lacks them, try this" in printed
     assert collapse_warnings(np.repeat(TEN, [*[20] * 9, 4]), labels, TEN) == []  # a fifth of its share
     rare = np.repeat([0, 1, 2], [100, 100, 4])
     assert collapse_warnings(np.repeat([0, 1], 100), rare, (0, 1, 2)) == []  # four are expected
@@ -53,8 +53,8 @@ def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
     with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
         failed = unihssl.fit(uci, (x[:1000], y[:1000]), out=tmp_path / "run", epochs=3, pretrain_epochs=6, **QUICK)
     assert failed.result["unlabeled"]["accuracy"] < 0.4
-    (said,) = failed.result["warnings"]
-    assert said.startswith("the unlabeled domain was probably not learnt")
+    (printed,) = failed.result["warnings"]
+    assert printed.startswith("the unlabeled domain was probably not learnt")
     fine = unihssl.fit(
         colour_images(16, 0, seed=0), colour_images(16, 10, seed=1), epochs=6, lr=0.05, test_fraction=0.3, **QUICK
     )

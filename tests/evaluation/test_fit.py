@@ -92,8 +92,8 @@ def test_nor_does_it_matter_and_the_seed_does(vector_arrays):
 def test_the_callers_arrays_are_not_changed(image_arrays):
     (x, y), (u, truth) = ((x.copy(), y.copy()) for x, y in image_arrays)
     unihssl.fit((x, y), (u, truth), backbone="small_cnn", **QUICK | {"epochs": 1, "pretrain_epochs": 1})
-    for mine, original in zip((x, y, u, truth), (*image_arrays[0], *image_arrays[1]), strict=True):
-        assert (mine == original).all()
+    for own, original in zip((x, y, u, truth), (*image_arrays[0], *image_arrays[1]), strict=True):
+        assert (own == original).all()
 
 
 @pytest.mark.parametrize(

@@ -235,7 +235,7 @@ def test_a_call_for_fewer_runs_keeps_the_others_in_the_written_table(here, tmp_p
     for suffix in (".md", ".csv", ".tex", ".json"):
         text = (tmp_path / f"table{suffix}").read_text()
         assert "supervised" in text and "mcc" in text
-    (mine,) = [f for f in folders(tmp_path) if "method: mcc" in (f / "config.yaml").read_text()]
-    shutil.copytree(mine, tmp_path / "older")  # as another version of this package would have called it
+    (own,) = [f for f in folders(tmp_path) if "method: mcc" in (f / "config.yaml").read_text()]
+    shutil.copytree(own, tmp_path / "older")  # as another version of this package would have called it
     assert unihssl("benchmark", *common, "--methods", "mcc").exit_code == 0
     assert "the same run twice" in str(unihssl("benchmark", *common, "--methods", "supervised").exception)

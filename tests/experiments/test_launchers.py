@@ -90,8 +90,8 @@ def test_an_interrupted_grid_is_resumed(tmp_path):
     with started(command, subprocess.PIPE) as process:
         until(lambda: any(path.stat().st_size for path in tmp_path.glob("*/metrics.jsonl")))
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-        _, said = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130 and "stopped; rerun to continue" in said, said[-2000:]
+        _, printed = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130 and "stopped; rerun to continue" in printed, printed[-2000:]
     runs = digit_runs(["supervised"], 2, {"max_steps": "25", "log_every": "1"})
     begun, never_started = (run.folder(tmp_path) for run in runs)
     assert (begun / "checkpoint.pt").exists() and not never_started.exists()
@@ -123,8 +123,8 @@ def test_an_idle_worker_is_interrupted_without_a_word(tmp_path):
     with started([sys.executable, str(tmp_path / "grid.py"), str(tmp_path / "done")], subprocess.PIPE) as process:
         until((tmp_path / "done").exists)
         os.killpg(process.pid, signal.SIGINT)
-        _, said = process.communicate(timeout=LIMIT)
-    assert process.returncode == 130 and said == ""
+        _, printed = process.communicate(timeout=LIMIT)
+    assert process.returncode == 130 and printed == ""
 
 
 def die_when_told(word: Path, concurrent_tasks: int) -> int:

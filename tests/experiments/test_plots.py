@@ -1,4 +1,4 @@
-"""Figures: the numbers behind them, the files they become, and what is said when they cannot be drawn."""
+"""Figures: the numbers behind them, the files they become, and what is printed when they cannot be drawn."""
 
 import json
 import shutil
@@ -149,12 +149,17 @@ def test_a_subsample_takes_as_many_of_each_group_as_there_are_or_fit():
 
 
 def test_learning_curves_of_a_real_run_and_of_several_methods(run, tmp_path):
-    said = draw_twice(lambda out: learning_curves([run], out), tmp_path)
+    printed = draw_twice(lambda out: learning_curves([run], out), tmp_path)
     for text in ("unihssl", "pretrain", "adapt", "prototype", "mixup", "mask rate (%)", "oracle (%)", "training step"):
-        assert text in said
+        assert text in printed
     seeds = [fake_run(tmp_path / f"s{s}", [row(1, 2.0 + s), row(2, 1.0)], seed=s) for s in range(3)]
-    said = texts(learning_curves([run, *seeds], tmp_path / "both"))
-    assert "fixmatch" in said and "unihssl" in said and "mean ± std of 1 to 3 runs" in said and "prototype" not in said
+    printed = texts(learning_curves([run, *seeds], tmp_path / "both"))
+    assert (
+        "fixmatch" in printed
+        and "unihssl" in printed
+        and "mean ± std of 1 to 3 runs" in printed
+        and "prototype" not in printed
+    )
 
 
 def test_a_stage_with_one_line_in_the_log_is_seen():
@@ -167,11 +172,11 @@ def test_a_stage_with_one_line_in_the_log_is_seen():
 def test_a_sensitivity_curve_marks_the_papers_value_and_supervised(tmp_path):
     points = {0.0: [0.7, 0.8], 0.01: [0.9, 0.8], 1.0: [0.6], 2.0: []}
     options = {"knob": "lambda_pa", "paper_value": 0.01, "baseline": [0.5, 0.6], "title": "mnist/uci"}
-    said = draw_twice(lambda out: sensitivity_curve(points, out, **options), tmp_path)
+    printed = draw_twice(lambda out: sensitivity_curve(points, out, **options), tmp_path)
     for text in ("lambda_pa (log scale)", "the paper's value, 0.01", "Supervised", "mnist/uci", "accuracy (%)"):
-        assert text in said
-    said = texts(sensitivity_curve({"wma": [0.5], "previous": [0.6]}, tmp_path / "v0.5", knob="pseudo_update"))
-    assert "wma" in said and "previous" in said and (tmp_path / "v0.5.svg").exists()
+        assert text in printed
+    printed = texts(sensitivity_curve({"wma": [0.5], "previous": [0.6]}, tmp_path / "v0.5", knob="pseudo_update"))
+    assert "wma" in printed and "previous" in printed and (tmp_path / "v0.5.svg").exists()
     assert "the paper's value, 0.3" in texts(
         sensitivity_curve({0.1: [0.5], 0.5: [0.6]}, tmp_path / "off.png", knob="tau", paper_value=0.3)
     )
@@ -182,12 +187,12 @@ def test_a_sensitivity_curve_marks_the_papers_value_and_supervised(tmp_path):
 def test_confusion_matrices_hold_numbers_or_a_list_of_the_worst(tmp_path):
     truth, guess = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
     parts = {"labeled": (truth, guess), "unlabeled": (truth, truth), "empty": (truth[:0], truth[:0])}
-    said = draw_twice(lambda out: confusion_matrices(parts, ["cat", "dog"], out, title="mcc"), tmp_path)
+    printed = draw_twice(lambda out: confusion_matrices(parts, ["cat", "dog"], out, title="mcc"), tmp_path)
     for text in ("cat", "dog", "67", "33", "labeled domain: 75.0% of 4 right", "unlabeled domain: 100.0%", "mcc"):
-        assert text in said
+        assert text in printed
     many = [f"class {i}" for i in range(20)]
-    said = texts(confusion_matrices({"labeled": (truth, guess)}, many, tmp_path / "many"))
-    assert "class 0 → class 1: 1 (33%)" in said and "67" not in said.split()
+    printed = texts(confusion_matrices({"labeled": (truth, guess)}, many, tmp_path / "many"))
+    assert "class 0 → class 1: 1 (33%)" in printed and "67" not in printed.split()
     with pytest.raises(UserError, match="no test images of known class"):
         confusion_matrices({}, ["a"], tmp_path / "none")
 
@@ -198,9 +203,9 @@ def test_a_feature_map_shows_classes_and_domains(tmp_path):
     before = rng.normal(size=(60, 60))
     after = before + 5 * np.eye(60)[label]
     names = ["blue", "green", "red"]
-    said = draw_twice(lambda out: feature_map(before, after, domain, label, out, class_names=names), tmp_path)
+    printed = draw_twice(lambda out: feature_map(before, after, domain, label, out, class_names=names), tmp_path)
     for text in (*names, "labeled domain", "unlabeled domain", "before training", "after training", "t-SNE 1"):
-        assert text in said
+        assert text in printed
     with pytest.raises(UserError, match="same samples"):
         feature_map(before[1:], after, domain, label, tmp_path / "x")
     with pytest.raises(UserError, match="4 samples or more"):
@@ -339,8 +344,8 @@ def test_run_directories_become_one_figure_that_names_their_seeds(tmp_path):
     runs = [grid_run(tmp_path / str(seed), "a/b", seed=seed) for seed in (10, 2)]
     files = plot("learning", *runs, "--out", tmp_path)
     assert files[0].name == "learning.png"
-    said = texts(tuple(files))
-    assert "fixmatch; mean ± std of 2 runs" in said and "digits a/b, seeds 2, 10" in said
+    printed = texts(tuple(files))
+    assert "fixmatch; mean ± std of 2 runs" in printed and "digits a/b, seeds 2, 10" in printed
 
 
 def test_sensitivity_curves_are_drawn_again_from_runs(tmp_path):

@@ -104,13 +104,13 @@ def test_the_terminal_shows_the_same():
 def test_a_narrow_terminal_gets_blocks_of_columns_with_every_number_whole(width):
     pairs = DATASETS["office-home"].pairs
     accuracies = {pair: [0.5123 + i / 100, 0.6 + i / 50, 0.7] for i, pair in enumerate(pairs)}
-    mine = [
+    own = [
         r
         for pair in pairs
         for method in ("unihssl", "mcc+sup [max_steps=500]")
         for r in records(method, pair, *accuracies[pair], dataset="office-home")
     ]
-    (table,) = main_tables(mine)
+    (table,) = main_tables(own)
     assert len(table.columns) == 14
     text = shown(table, width)
     assert max(map(len, text.splitlines())) <= width
@@ -122,7 +122,7 @@ def test_a_narrow_terminal_gets_blocks_of_columns_with_every_number_whole(width)
     lines = text.splitlines()
     heads = [above.split() for above, line in pairwise(lines) if line.strip().startswith("──")]
     assert [name for head in heads for name in head] == list(table.columns[1:])
-    detail = shown(detail_tables(mine)[0], width)
+    detail = shown(detail_tables(own)[0], width)
     assert all(name in detail for name in ("pooled", "unlabeled", "class mean", "macro F1"))
 
 
@@ -154,8 +154,8 @@ def test_classes_are_the_columns_of_visda():
 
 
 def test_isic_has_f1_and_balanced_accuracy_and_tells_of_the_leak():
-    mine = records("unihssl:paper", "BCN/HAM", 0.9, dataset="isic-2019", group_by="")
-    pooled, f1, balanced = main_tables(mine)
+    own = records("unihssl:paper", "BCN/HAM", 0.9, dataset="isic-2019", group_by="")
+    pooled, f1, balanced = main_tables(own)
     assert "(79.9, +10.1)" in markdown([pooled]) and any("share their lesions" in r for r in pooled.remarks)
     assert "macro F1" in f1.title and "| unihssl:paper | 80.0 |" in markdown([f1])
     assert "balanced accuracy" in balanced.title and "| unihssl:paper | 90.0 |" in markdown([balanced])
@@ -191,20 +191,20 @@ def test_the_two_ablations_in_one_folder_are_two_tables():
 
 
 def test_a_sensitivity_table_names_the_method_unless_it_is_the_papers():
-    mine = [
+    own = [
         r
         for method, preset in (("unihssl", "paper"), ("mcc", "finetune"), ("unihssl", "robust"))
         for r in records("lr=0.1", "W/A", 0.7, experiment="sensitivity", method=method, preset=preset, lr=0.1)
     ]
-    papers, theirs, ours = main_tables(label_records(mine))
+    papers, theirs, ours = main_tables(label_records(own))
     assert "of lr: " in papers.title and papers.rows[0][0] == "lr=0.1"
     assert "of lr, mcc: " in theirs.title and theirs.rows[0][0] == "lr=0.1 [mcc]"
     assert "of lr, unihssl: " in ours.title and ours.rows[0][0] == "lr=0.1 [unihssl]"
-    assert [row["method"] for row in detail_rows(label_records(mine))] == ["lr=0.1", "lr=0.1 [mcc]", "lr=0.1 [unihssl]"]
+    assert [row["method"] for row in detail_rows(label_records(own))] == ["lr=0.1", "lr=0.1 [mcc]", "lr=0.1 [unihssl]"]
 
 
 def test_a_preset_asked_for_by_setting_names_the_row_as_by_method():
-    mine = [
+    own = [
         r
         for variant, method, preset in (
             ("unihssl", "unihssl", "robust"),
@@ -215,7 +215,7 @@ def test_a_preset_asked_for_by_setting_names_the_row_as_by_method():
         )
         for r in records(variant, "A/W", 0.7, method=method, preset=preset)
     ]
-    (table,) = main_tables(label_records(mine))
+    (table,) = main_tables(label_records(own))
     assert [label for label, _ in table.rows] == ["mcc", "mcc:original", "unihssl:paper", "unihssl"]
 
 
@@ -237,16 +237,16 @@ def test_a_knob_that_a_run_did_not_save_is_compared_among_the_others():
 
 
 def test_remarks_tell_of_notes_warnings_and_of_what_made_the_runs():
-    mine = records("unihssl", "A/W", 0.5, 0.6, epochs=20, max_steps=500, weights="/data/r50.safetensors")
-    mine += records("mcc", "A/W", 0.5, 0.6, steps=10_000, weights="/data/r50.safetensors")
+    own = records("unihssl", "A/W", 0.5, 0.6, epochs=20, max_steps=500, weights="/data/r50.safetensors")
+    own += records("mcc", "A/W", 0.5, 0.6, steps=10_000, weights="/data/r50.safetensors")
     environment = {"command": ["/bin/unihssl", "benchmark", "office-31", "--set", "a b"], "gpu": "NVIDIA H200"}
     environment |= {"packages": {"torch": "2.4.1"}, "commit": "abc1234"}
     note = "office-31 is not as published, results may not compare: " + "A/back_pack: 91 images, not 92; " * 20
-    mine = [replace(r, environment=environment, result=r.result | {"notes": [note], "warnings": []}) for r in mine]
-    mine[0].result["warnings"].append("the unlabeled domain was probably not learnt")
-    (table,) = main_tables(mine)
-    said, warned, made, command = (r for r in table.remarks if r.startswith(("note", "1 of", "made", "command")))
-    assert said.startswith("note: office-31 is not as published") and said.endswith(" ...") and len(said) < 210
+    own = [replace(r, environment=environment, result=r.result | {"notes": [note], "warnings": []}) for r in own]
+    own[0].result["warnings"].append("the unlabeled domain was probably not learnt")
+    (table,) = main_tables(own)
+    text, warned, made, command = (r for r in table.remarks if r.startswith(("note", "1 of", "made", "command")))
+    assert text.startswith("note: office-31 is not as published") and text.endswith(" ...") and len(text) < 210
     assert warned == "1 of 4 runs warn: the unlabeled domain or a class of it was probably not learnt (unihssl)"
     assert made == (
         "made with resnet50 (weights: r50.safetensors); 20 epochs or 10,000 steps, at most 500 steps a stage in some "
@@ -262,17 +262,17 @@ def asked(record: Record, row: str = "", **knobs: Any) -> Record:
     return replace(record, environment={"asked": knobs, "row": row or record.method})
 
 
-def made(*mine: Record) -> str:
-    return next(remark for remark in main_tables(mine)[0].remarks if remark.startswith("made with"))
+def made(*own: Record) -> str:
+    return next(remark for remark in main_tables(own)[0].remarks if remark.startswith("made with"))
 
 
 def test_knobs_that_were_asked_for_are_noted():
     unihssl, mcc, cdan = (records(name, "A/W", 0.5)[0] for name in ("unihssl", "mcc", "cdan"))
     elsewhere = {"method": "unihssl", "backbone": "resnet18", "weights": "none", "seed": 3, "epochs": 7}
-    mine = [asked(unihssl, lambda_pa="0.5", placement="disk", **elsewhere), asked(mcc, lr=0.1), asked(cdan, lr=0.1)]
-    assert "; seed 0; unihssl with lambda_pa=0.5; mcc and cdan with lr=0.1; on" in made(*mine)
-    assert "; all rows with lr=0.1; " in made(*mine[1:])
-    assert " with lambda_pa" not in made(mine[0], asked(replace(unihssl, seed=1)))  # not shared by all seeds
+    own = [asked(unihssl, lambda_pa="0.5", placement="disk", **elsewhere), asked(mcc, lr=0.1), asked(cdan, lr=0.1)]
+    assert "; seed 0; unihssl with lambda_pa=0.5; mcc and cdan with lr=0.1; on" in made(*own)
+    assert "; all rows with lr=0.1; " in made(*own[1:])
+    assert " with lambda_pa" not in made(own[0], asked(replace(unihssl, seed=1)))  # not shared by all seeds
     assert made(unihssl, mcc).count(" with ") == 1  # made with: these runs did not save what was asked for
 
 
@@ -302,27 +302,27 @@ def test_knobs_that_a_row_is_named_after_are_not_noted_again():
 
 
 def test_what_is_not_all_there_is_called_so():
-    def said(mine: list[Record]) -> list[str]:
-        return [r for r in main_tables(mine)[0].remarks if r.startswith("not all there")]
+    def text(own: list[Record]) -> list[str]:
+        return [r for r in main_tables(own)[0].remarks if r.startswith("not all there")]
 
     whole = [r for pair in ("A/W", "D/W", "A/D", "W/D", "D/A") for r in records("mcc", pair, 0.5, 0.6)]
-    assert said(whole) == [] and said(TWO) == []
+    assert text(whole) == [] and text(TWO) == []
     some = [*records("unihssl", "A/W", 0.5, 0.6), *records("unihssl", "A/D", 0.5)]
-    assert said([*whole[:6], *some]) == ["not all there: unihssl lacks D/W (1 of 3 pairs) and seed 1 of A/D"]
-    assert said([*whole, *some[:1]]) == ["not all there: unihssl lacks 4 of 5 pairs and seed 1 of A/W"]
+    assert text([*whole[:6], *some]) == ["not all there: unihssl lacks D/W (1 of 3 pairs) and seed 1 of A/D"]
+    assert text([*whole, *some[:1]]) == ["not all there: unihssl lacks 4 of 5 pairs and seed 1 of A/W"]
     three = [*whole, *records("unihssl", "A/W", 0.5, 0.6), *records("cdan", "A/W", 0.5, 0.6)]
-    assert said(three) == ["not all there: unihssl and cdan lack 4 of 5 pairs"]
-    assert said(some) == ["not all there: unihssl lacks seed 1 of A/D"]
+    assert text(three) == ["not all there: unihssl and cdan lack 4 of 5 pairs"]
+    assert text(some) == ["not all there: unihssl lacks seed 1 of A/D"]
 
 
 def test_runs_of_different_commits_and_machines_are_called_so():
-    mine = records("unihssl", "A/W", 0.5, 0.6, 0.7, 0.8, 0.9)
+    own = records("unihssl", "A/W", 0.5, 0.6, 0.7, 0.8, 0.9)
     gpus = ({"gpu": "H200", "commit": "a"}, {"gpu": None, "commit": "b"}, {"gpu": "H200"}, {}, {"gpu": "H200"})
-    mine = [
+    own = [
         replace(r, environment=e | ({"command": ["unihssl", str(i)]} if e else {}), seed=3 * i)
-        for i, (r, e) in enumerate(zip(mine, gpus, strict=True))
+        for i, (r, e) in enumerate(zip(own, gpus, strict=True))
     ]
-    *_, made, first, second, third, rest = main_tables(mine)[0].remarks
+    *_, made, first, second, third, rest = main_tables(own)[0].remarks
     assert "seeds 0, 3, 6, 9, 12; DIFFERENT machines: H200 (3 of 5 runs), CPU (1 of 5 runs), not noted" in made
     assert made.endswith("DIFFERENT commits: a (1 of 5 runs), b (1 of 5 runs), not noted (3 of 5 runs)")
     assert (first, second, third, rest) == (*(f"command: unihssl {i}" for i in (0, 1, 2)), "commands not shown: 1")
@@ -377,8 +377,8 @@ def test_the_csv_has_the_averages_of_the_tables():
 
 
 def test_other_rows_are_compared_with_ours_and_only_the_papers_recipe_with_its_figures():
-    mine = records("unihssl", "A/W", 0.98, 0.97, 0.99)
-    text = markdown(main_tables([*records("unihssl:paper", "A/W", 0.90, 0.91, 0.92), *mine]))
+    own = records("unihssl", "A/W", 0.98, 0.97, 0.99)
+    text = markdown(main_tables([*records("unihssl:paper", "A/W", 0.90, 0.91, 0.92), *own]))
     assert "| unihssl:paper | 91.0 ± 1.0\\* (90.2, +0.8) |\n| unihssl | **98.0 ± 1.0** |" in text
     assert "\\* differs from unihssl (paired" in text
 
@@ -405,13 +405,13 @@ def test_a_preset_that_is_not_the_default_is_noted_unless_the_row_names_it():
 
 def test_only_the_split_that_cures_the_leak_silences_its_caution():
     def remarks(group_by: str) -> str:
-        mine = [replace(r, dataset="isic-2019") for r in records("unihssl", "BCN/HAM", 0.5, group_by=group_by)]
-        return " ".join(main_tables(mine)[0].remarks)
+        own = [replace(r, dataset="isic-2019") for r in records("unihssl", "BCN/HAM", 0.5, group_by=group_by)]
+        return " ".join(main_tables(own)[0].remarks)
 
     assert "too high" in remarks("") and "too high" in remarks("another") and "too high" not in remarks("lesion_id")
 
 
 def test_commands_of_scripts_and_cluster_workers_are_not_called_ours():
-    (mine,) = records("unihssl", "A/W", 0.5)
-    worker = replace(mine, environment={"command": ["default_worker.py", "--node-ip-address=10.0.0.1"], "gpu": None})
+    (own,) = records("unihssl", "A/W", 0.5)
+    worker = replace(own, environment={"command": ["default_worker.py", "--node-ip-address=10.0.0.1"], "gpu": None})
     assert "10.0.0.1" not in " ".join(main_tables([worker])[0].remarks)

@@ -25,8 +25,8 @@ KNOBS |= {"lr": 0.05, "epsilon": 0.4}
 
 def state(method: str, labeled, unlabeled, out, **knobs) -> dict[str, torch.Tensor]:
     known = knob_fields(Settings, methods.get(method).Params)
-    mine = {name: value for name, value in (KNOBS | knobs).items() if name in known}
-    return unihssl.fit(labeled, unlabeled, out, method=method, **mine).network.state_dict()
+    own = {name: value for name, value in (KNOBS | knobs).items() if name in known}
+    return unihssl.fit(labeled, unlabeled, out, method=method, **own).network.state_dict()
 
 
 def same(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> bool:

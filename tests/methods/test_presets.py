@@ -185,9 +185,16 @@ def test_the_heads_rates_are_those_of_the_tables():
 
 
 def test_the_users_values_win_over_the_preset():
-    wish = {"lr": 0.5, "bottleneck": 7, "steps": 11, "weak_view": "translate", "threshold": 0.33, "unlabeled_batch": 5}
-    found = resolved(method="fixmatch", dataset="office-31", **wish)
-    assert {name: found[name] for name in wish} == wish
+    requested = {
+        "lr": 0.5,
+        "bottleneck": 7,
+        "steps": 11,
+        "weak_view": "translate",
+        "threshold": 0.33,
+        "unlabeled_batch": 5,
+    }
+    found = resolved(method="fixmatch", dataset="office-31", **requested)
+    assert {name: found[name] for name in requested} == requested
     assert found["decay_gamma"] == 4e-4 and found["head_lr"] == 10.0
     with pytest.raises(UserError, match="unknown setting 'temperature'"):
         resolve({"method": "fixmatch", "temperature": 2})
@@ -225,9 +232,9 @@ def test_the_recipe_of_a_small_backbone_wins_over_the_default_preset_only(method
 
 @pytest.mark.parametrize(("preset", "method"), PRESETS + [("", method) for method in methods.available()])
 def test_the_users_values_win_over_recipe_and_preset(method, preset):
-    wish = {"lr": 0.5, "batch_size": 9, "weak_view": "translate", "epochs": 3}
-    found = resolved(method=method, backbone="small_cnn", preset=preset, **wish)
-    assert {name: found[name] for name in wish} == wish
+    requested = {"lr": 0.5, "batch_size": 9, "weak_view": "translate", "epochs": 3}
+    found = resolved(method=method, backbone="small_cnn", preset=preset, **requested)
+    assert {name: found[name] for name in requested} == requested
     assert (found["steps"], found["unlabeled_batch"]) == (0, 0)
 
 

@@ -97,8 +97,8 @@ def set_up(name: str, **knobs) -> tuple[Routed, PairedData]:
     labels, views = torch.arange(24) % 3, Views(None, (), ())
     x, u = torch.randn(24, 4) + 2 * torch.eye(4)[labels], torch.randn(16, 4) + 1
     labeled = TrainingDomain(Store(x), np.arange(24), views, 8, 1, labels)
-    wish = settings.unlabeled_batch or 8
-    return method, PairedData(labeled, TrainingDomain(Store(u), np.arange(16), views, wish, 2), 0)
+    requested = settings.unlabeled_batch or 8
+    return method, PairedData(labeled, TrainingDomain(Store(u), np.arange(16), views, requested, 2), 0)
 
 
 def changed_by(method: Routed, data: PairedData, index: int, steps: int = 3) -> set[str]:
@@ -163,8 +163,8 @@ def test_the_supervised_and_router_stages_are_those_of_section_7b():
 def weights(folder: Path, name: str, vectors, **knobs) -> dict[str, dict[str, Tensor]]:
     """The three networks of a run, each with its tensors by name."""
     known = knob_fields(Settings, methods.get(name).Params)
-    mine = {knob: value for knob, value in (KNOBS | knobs).items() if knob in known}
-    model = unihssl.fit(*vectors, folder, method=name, **mine)
+    own = {knob: value for knob, value in (KNOBS | knobs).items() if knob in known}
+    model = unihssl.fit(*vectors, folder, method=name, **own)
     return {part: network.state_dict() for part, network in model.network.named_children()}
 
 

@@ -238,10 +238,10 @@ def test_the_first_steps_losses_are_the_papers_equations(monkeypatch):
         peaks = beliefs.argmax(1).tolist()
         prototypes_l, prototypes_u = {}, {}
         for k in range(C):
-            mine = [i for i, label in enumerate(y) if label == k]
+            own = [i for i, label in enumerate(y) if label == k]
             theirs = [i for i, peak in enumerate(peaks) if peak == C + k and trusted[i]]
-            if mine and theirs:
-                prototypes_l[k], prototypes_u[k] = features_l[mine].mean(0), features_u[theirs].mean(0)
+            if own and theirs:
+                prototypes_l[k], prototypes_u[k] = features_l[own].mean(0), features_u[theirs].mean(0)
         prototype = 0.0
         similarity = {
             (a, b): torch.cosine_similarity(prototypes_l[a], prototypes_u[b], dim=0) / 0.5

@@ -1,4 +1,4 @@
-"""Backbones by name: widths, inputs, and what is said about names and connections that do not work."""
+"""Backbones by name: widths, inputs, and what is printed about names and connections that do not work."""
 
 import socket
 

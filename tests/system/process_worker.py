@@ -41,12 +41,12 @@ def through_layer(name: str, synchronise, part: slice) -> dict[str, torch.Tensor
     synchronise(network)
     shape = (8, 3) if name == "1d" else (8, 3, 4, 5)
     x = torch.randn(shape, dtype=torch.float32 if name == "single" else torch.float64) * 3 + 7
-    mine = x[part].clone().requires_grad_()
+    own = x[part].clone().requires_grad_()
     for _ in range(2):
-        out = network(mine)
+        out = network(own)
         (out**2 * x[part]).sum().backward()
     network.eval()
-    seen = {"out": out, "eval": network(mine), "input": mine.grad}
+    seen = {"out": out, "eval": network(own), "input": own.grad}
     found = seen | {f"grad {n}": p.grad for n, p in network.named_parameters()} | network.state_dict()
     return {n: t.detach() for n, t in found.items()}
 

@@ -33,8 +33,8 @@ def test_one_class_only(own_folders, tmp_path):
     labeled, unlabeled = own_folders()
     for name in ("green", "red"):
         shutil.rmtree(labeled / name)
-    said = error((labeled, unlabeled), tmp_path / "run")
-    assert f"{labeled}: found one class only (blue); training needs two or more" in said
+    printed = error((labeled, unlabeled), tmp_path / "run")
+    assert f"{labeled}: found one class only (blue); training needs two or more" in printed
 
 
 def test_images_outside_class_folders_and_empty_class_folders(own_folders, tmp_path):
@@ -43,21 +43,21 @@ def test_images_outside_class_folders_and_empty_class_folders(own_folders, tmp_p
     assert f"{labeled}: no images in class folder yellow" in error((labeled, unlabeled), tmp_path / "run")
     (labeled / "yellow").rmdir()
     (labeled / "blue" / "00.png").rename(labeled / "loose.png")
-    said = error((labeled, unlabeled), tmp_path / "run")
-    assert "1 images lie outside any class folder (loose.png)" in said and "<class>/<image>" in said
+    printed = error((labeled, unlabeled), tmp_path / "run")
+    assert "1 images lie outside any class folder (loose.png)" in printed and "<class>/<image>" in printed
 
 
 def test_classes_that_do_not_match(own_folders, tmp_path):
     labeled, unlabeled = own_folders()
     (unlabeled / "green").rename(unlabeled / "greens")
-    said = error((labeled, unlabeled), tmp_path / "run")
+    printed = error((labeled, unlabeled), tmp_path / "run")
     for part in (
         f"{unlabeled}: classes do not match",
         "greens (green?)",
         "missing here: green",
         "unlabeled_layout=flat",
     ):
-        assert part in said
+        assert part in printed
     shutil.rmtree(unlabeled / "greens")
     assert "match_classes=labeled" in error((labeled, unlabeled), tmp_path / "run")
     # Both ways out that the messages name lead on.
@@ -71,12 +71,12 @@ def test_unreadable_images_are_skipped_counted_and_named(own_folders, tmp_path):
     (labeled / "red" / "text.jpg").write_text("no image")
     whole = (unlabeled / "red" / "08.png").read_bytes()
     (unlabeled / "red" / "cut.png").write_bytes(whole[: len(whole) // 2])
-    said = train((labeled, unlabeled), tmp_path / "run")
-    assert said.code == 0
-    note = next(line for line in said.stderr.splitlines() if line.startswith(f"note: {labeled}"))
+    printed = train((labeled, unlabeled), tmp_path / "run")
+    assert printed.code == 0
+    note = next(line for line in printed.stderr.splitlines() if line.startswith(f"note: {labeled}"))
     assert "skipped 2 of 14 images as unreadable" in note
     assert "blue/empty.png: the file is empty" in note and "red/text.jpg: not an image" in note
-    assert f"{unlabeled}: skipped 1 of 13 images as unreadable (red/cut.png: " in said.stderr
+    assert f"{unlabeled}: skipped 1 of 13 images as unreadable (red/cut.png: " in printed.stderr
     split = json.loads((tmp_path / "run" / "split.json").read_text())
     assert len(split["labeled"]["train"] + split["labeled"]["test"]) == 12
     assert "empty.png" not in json.dumps(split)
@@ -86,11 +86,11 @@ def test_a_class_that_loses_all_its_images_is_an_error(own_folders, tmp_path):
     labeled, unlabeled = own_folders()
     for image in (labeled / "green").iterdir():
         image.write_bytes(b"")
-    said = error((labeled, unlabeled), tmp_path / "run")
+    printed = error((labeled, unlabeled), tmp_path / "run")
     assert (
-        "skipped 4 of 12 images" in said
-        and "green/04.png" in said
-        and "no readable image is left in class green" in said
+        "skipped 4 of 12 images" in printed
+        and "green/04.png" in printed
+        and "no readable image is left in class green" in printed
     )
 
 
@@ -98,8 +98,8 @@ def test_a_domain_that_loses_all_its_images_is_an_error(own_folders, tmp_path):
     labeled, unlabeled = own_folders()
     for image in unlabeled.rglob("*.png"):
         image.write_bytes(b"GIF89a")
-    said = error((labeled, unlabeled), tmp_path / "run")
-    assert said.endswith("no readable image is left") and "and 4 more" in said
+    printed = error((labeled, unlabeled), tmp_path / "run")
+    assert printed.endswith("no readable image is left") and "and 4 more" in printed
 
 
 def test_after_bad_data_the_same_command_works_on_good_data(own_folders, tmp_path):
@@ -113,8 +113,8 @@ def test_a_run_of_no_steps(own_folders, tmp_path, method):
     knobs = [f"--set={k}={v}" for k, v in (FAST | {"epochs": 0}).items() if k in ("backbone", "epochs", "batch_size")]
     labeled, unlabeled = own_folders()
     given = ["--labeled", labeled, "--unlabeled", unlabeled, "--method", method, *knobs]
-    said = unihssl("train", *given, "--out", tmp_path / "run").error
-    assert "0 steps to train (epochs=0): set epochs to 1 or more" in said
+    printed = unihssl("train", *given, "--out", tmp_path / "run").error
+    assert "0 steps to train (epochs=0): set epochs to 1 or more" in printed
     # What it says to do can be done as it is: the refused run left nothing behind that stands in the way.
     assert unihssl("train", *given, "--out", tmp_path / "run", "--set", "epochs=1", "--json").result
 
@@ -127,13 +127,13 @@ def test_weights_that_do_not_fit(own_folders, tmp_path):
     save_file(narrow, tmp_path / "narrow.safetensors")
     torch.save(narrow, tmp_path / "narrow.pt")
     for name in ("narrow.safetensors", "narrow.pt"):
-        said = error(folders, tmp_path / "run", "--weights", tmp_path / name)
+        printed = error(folders, tmp_path / "run", "--weights", tmp_path / name)
         shapes = f"{tuple(narrow[first].shape)} instead of {tuple(good[first].shape)}"
-        assert f"{tmp_path / name}: 1 tensors have the wrong shape (first: {first} is {shapes})" in said
+        assert f"{tmp_path / name}: 1 tensors have the wrong shape (first: {first} is {shapes})" in printed
     save_file({first: good[first]}, tmp_path / "short.safetensors")
-    said = error(folders, tmp_path / "run", "--weights", tmp_path / "short.safetensors")
+    printed = error(folders, tmp_path / "run", "--weights", tmp_path / "short.safetensors")
     needed = [name for name in good if not name.endswith("num_batches_tracked")]
-    assert f"{len(needed) - 1} of its {len(good)} tensors are missing, first {needed[1]}" in said
+    assert f"{len(needed) - 1} of its {len(good)} tensors are missing, first {needed[1]}" in printed
     (tmp_path / "damaged.safetensors").write_bytes(b"\x00" * 100)
     assert "damaged" in error(folders, tmp_path / "run", "--weights", tmp_path / "damaged.safetensors")
     torch.save({"run": os.system}, tmp_path / "code.pt")
@@ -141,9 +141,9 @@ def test_weights_that_do_not_fit(own_folders, tmp_path):
 
 
 def test_nan_stops_and_says_what_to_try(image_folders, tmp_path):
-    said = error(image_folders, tmp_path / "run", lr=1e8)
-    assert "loss" in said and "became NaN or infinite" in said and "no checkpoint yet" in said
-    assert "--set lr=1e+07" in said
+    printed = error(image_folders, tmp_path / "run", lr=1e8)
+    assert "loss" in printed and "became NaN or infinite" in printed and "no checkpoint yet" in printed
+    assert "--set lr=1e+07" in printed
     assert not (tmp_path / "run" / "result.json").exists() and not (tmp_path / "run" / "model.safetensors").exists()
 
 

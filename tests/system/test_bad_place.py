@@ -24,11 +24,11 @@ def _interrupt(*_: object) -> None:
 
 def test_output_that_cannot_be_written(own_folders, tmp_path):
     folders = own_folders()
-    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").write_text("own")
     assert f"{tmp_path}/file: is a file" in error(folders, tmp_path / "file")
     assert f"{tmp_path}/file/run: could not be written (Not a directory)" in error(folders, tmp_path / "file" / "run")
     assert "/proc/none/run: could not be written" in error(folders, Path("/proc/none/run"))
-    assert (tmp_path / "file").read_text() == "mine"
+    assert (tmp_path / "file").read_text() == "own"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes where it likes")
@@ -75,8 +75,8 @@ def test_read_only_disk(image_folders, tmp_path, small_disk):
 def test_full_disk(image_folders, small_disk, room, seconds):
     """However far the run comes before the disk is full, it ends with one line and no half-written file."""
     disk = small_disk(room)
-    said = error(image_folders, disk / "run", checkpoint_seconds=seconds, tensorboard=True)
-    assert f"{disk}/run/" in said and "disk full" in said
+    printed = error(image_folders, disk / "run", checkpoint_seconds=seconds, tensorboard=True)
+    assert f"{disk}/run/" in printed and "disk full" in printed
     assert not list(disk.rglob("*.tmp"))
     if (disk / "run" / "checkpoint.pt").exists():
         torch.load(disk / "run" / "checkpoint.pt", weights_only=True)
@@ -108,8 +108,8 @@ def test_a_used_folder_is_not_trained_in(own_folders, tmp_path):
     (tmp_path / "run").mkdir()
     assert train(own_folders(), tmp_path / "run").code == 0  # an empty one is fine
     before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
-    said = error(own_folders(), tmp_path / "run")
-    assert f"{tmp_path}/run: is not empty" in said and "--resume" in said and "another --out" in said
+    printed = error(own_folders(), tmp_path / "run")
+    assert f"{tmp_path}/run: is not empty" in printed and "--resume" in printed and "another --out" in printed
     assert before == {p: p.read_bytes() for p in (tmp_path / "run").iterdir() if p.is_file()}
 
 
@@ -125,16 +125,16 @@ def stopped(own_folders, tmp_path) -> tuple[tuple[Path, Path], Path]:
 
 def test_resume_with_other_settings(stopped):
     folders, out = stopped
-    said = error(folders, out, "--resume", epochs=100000, lr=0.5, beta=0.7)
-    assert f"{out}: a resumed run keeps its settings, but lr was" in said
-    assert "now 0.5" in said and "beta was 0.5, now 0.7" in said
+    printed = error(folders, out, "--resume", epochs=100000, lr=0.5, beta=0.7)
+    assert f"{out}: a resumed run keeps its settings, but lr was" in printed
+    assert "now 0.5" in printed and "beta was 0.5, now 0.7" in printed
 
 
 def test_resume_with_other_images(stopped):
     folders, out = stopped
     Image.new("RGB", (16, 16)).save(folders[1] / "red" / "new.png")
-    said = error(folders, out, "--resume", epochs=100000)
-    assert f"{out}/checkpoint.pt: the data or settings have changed since this run began" in said
+    printed = error(folders, out, "--resume", epochs=100000)
+    assert f"{out}/checkpoint.pt: the data or settings have changed since this run began" in printed
 
 
 def test_resume_with_other_pixels(image_arrays, tmp_path, monkeypatch):
@@ -158,8 +158,8 @@ def test_resume_from_a_damaged_checkpoint(stopped, damage):
         torch.save({"weights": torch.zeros(3)}, checkpoint)
     else:
         checkpoint.write_bytes(content[damage])
-    said = error(folders, out, "--resume", epochs=100000)
-    assert f"{checkpoint}: the checkpoint cannot be read" in said and "delete it to start again" in said
+    printed = error(folders, out, "--resume", epochs=100000)
+    assert f"{checkpoint}: the checkpoint cannot be read" in printed and "delete it to start again" in printed
 
 
 def test_deleting_a_damaged_checkpoint_starts_again(own_folders, tmp_path):
@@ -178,8 +178,8 @@ def test_two_processes_in_one_run_directory(own_folders, tmp_path):
     first = Started(*train_args(*folders, out, epochs=100000, checkpoint_seconds=0))
     try:
         first.wait_for(out / "checkpoint.pt")
-        said = error(folders, out, "--resume", epochs=100000)
-        assert f"{out}: another process is training in this run directory" in said
+        printed = error(folders, out, "--resume", epochs=100000)
+        assert f"{out}: another process is training in this run directory" in printed
         assert "is not empty" in error(folders, out)
         assert first.process.is_alive()
     finally:

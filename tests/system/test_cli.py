@@ -36,7 +36,7 @@ def cold(*args: object) -> Finished:
 
 class Run(NamedTuple):
     folder: Path
-    said: Finished
+    printed: Finished
 
     def json(self, name: str) -> dict:
         return json.loads((self.folder / name).read_text())
@@ -51,9 +51,9 @@ def run(tmp_path_factory, image_folders) -> Run:
 
 
 def test_train_prints_one_json_object_and_nothing_else(run):
-    assert run.said.stderr == ""
-    assert len(run.said.stdout.splitlines()) == 1
-    assert run.said.result == run.json("result.json") | {"run": str(run.folder)}
+    assert run.printed.stderr == ""
+    assert len(run.printed.stdout.splitlines()) == 1
+    assert run.printed.result == run.json("result.json") | {"run": str(run.folder)}
 
 
 def test_training_learns_the_labeled_domain(image_folders, tmp_path):
@@ -120,13 +120,13 @@ def test_tensorboard_has_the_rows_of_the_metrics_file(run):
 
 
 def test_evaluate_reproduces_the_result_exactly(run):
-    said = unihssl("evaluate", run.folder, "--json")
+    printed = unihssl("evaluate", run.folder, "--json")
     measured = run.json("result.json")
     assert measured.pop("warnings") == []  # of the training, not of the model
     assert 0 <= measured.pop("unlabeled_training")["accuracy"] <= 1
-    assert said.result == measured
-    assert set(said.result["pooled"]["accuracy_by_rule"]) == {"argmax", "sum"}
-    assert 0 <= said.result["domain_accuracy"] <= 1
+    assert printed.result == measured
+    assert set(printed.result["pooled"]["accuracy_by_rule"]) == {"argmax", "sum"}
+    assert 0 <= printed.result["domain_accuracy"] <= 1
 
 
 def test_evaluate_measures_the_images_it_is_given(run, image_folders):
@@ -146,17 +146,17 @@ def test_evaluate_says_which_images_trained_the_model_or_leaves_them_out(run, im
 
 
 def test_tables_show_both_rules_and_both_domains(run):
-    said = unihssl("evaluate", run.folder)
-    assert said.code == 0 and said.stderr == ""
+    printed = unihssl("evaluate", run.folder)
+    assert printed.code == 0 and printed.stderr == ""
     for word in (
         "argmax",
         "sum",
         "pooled",
         "labeled",
         "unlabeled",
-        f"{100 * run.said.result['pooled']['accuracy']:.1f}",
+        f"{100 * run.printed.result['pooled']['accuracy']:.1f}",
     ):
-        assert word in said.stdout
+        assert word in printed.stdout
 
 
 def test_predict_writes_a_row_for_each_image(run, image_folders, tmp_path):
@@ -185,17 +185,17 @@ def test_predictions_agree_with_the_reported_accuracy(run, tmp_path):
         unihssl("predict", run.folder, *images, "--out", out)
         with out.open(newline="") as file:
             right = [row["class"] == Path(row["path"]).parent.name for row in csv.DictReader(file)]
-        assert sum(right) / len(right) == run.said.result[role]["accuracy"]
+        assert sum(right) / len(right) == run.printed.result[role]["accuracy"]
 
 
 def test_predict_leaves_out_and_names_what_is_no_image(run, image_folders, tmp_path):
     good = tmp_path / "good.png"
     Image.open(next(image_folders[0].rglob("*.png"))).save(good)
     (tmp_path / "broken.jpg").write_bytes(b"not an image")
-    said = unihssl("predict", run.folder, good, tmp_path / "broken.jpg", "--out", tmp_path / "p.csv")
-    assert said.code == 0
-    assert "broken.jpg" in said.stderr and "1 of 2" in said.stderr
-    assert "1 images" in said.stdout
+    printed = unihssl("predict", run.folder, good, tmp_path / "broken.jpg", "--out", tmp_path / "p.csv")
+    assert printed.code == 0
+    assert "broken.jpg" in printed.stderr and "1 of 2" in printed.stderr
+    assert "1 images" in printed.stdout
     assert len((tmp_path / "p.csv").read_text().splitlines()) == 2
 
 
@@ -211,9 +211,9 @@ def test_a_supervised_run_has_no_domain_posterior(image_folders, tmp_path):
 
 @pytest.mark.parametrize("command", ["", *(command.callback.__name__ for command in app.registered_commands)])
 def test_help_explains_every_command(command):
-    said = cold(*command.split(), "--help")
-    assert said.code == 0 and said.stderr == ""
-    assert "Usage:" in said.stdout and len(said.stdout) > 400
+    printed = cold(*command.split(), "--help")
+    assert printed.code == 0 and printed.stderr == ""
+    assert "Usage:" in printed.stdout and len(printed.stdout) > 400
 
 
 def test_version_and_module_entry():
@@ -245,7 +245,7 @@ def test_options_win_over_set_and_set_over_the_config_file(image_folders, tmp_pa
 
 def test_a_runs_own_config_repeats_it_bit_for_bit(run, tmp_path):
     again = unihssl("train", "--config", run.folder / "config.yaml", "--out", tmp_path / "again", "--json")
-    assert again.result | {"run": ""} == run.said.result | {"run": ""}
+    assert again.result | {"run": ""} == run.printed.result | {"run": ""}
     weights = [(folder / "model.safetensors").read_bytes() for folder in (run.folder, tmp_path / "again")]
     assert weights[0] == weights[1]
 
@@ -273,10 +273,10 @@ def test_a_runs_own_config_repeats_it_bit_for_bit(run, tmp_path):
     ],
 )
 def test_settings_that_cannot_be_are_refused_with_the_way_out(image_folders, tmp_path, settings, message):
-    said = unihssl(*train_args(*image_folders, tmp_path / "run"), *settings)
+    printed = unihssl(*train_args(*image_folders, tmp_path / "run"), *settings)
     for part in message:
-        assert part in said.error
-    assert said.stdout == ""
+        assert part in printed.error
+    assert printed.stdout == ""
 
 
 @pytest.mark.parametrize(
@@ -354,14 +354,16 @@ def test_a_saved_model_is_measured_on_images_it_is_given(run, image_folders, tmp
 
 def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
     wishes = ("max_steps=2", "unlabeled_view=weak", "preset=paper")
-    done = unihssl("demo", "--json", "--out", tmp_path, *(word for wish in wishes for word in ("--set", wish)))
+    done = unihssl(
+        "demo", "--json", "--out", tmp_path, *(word for requested in wishes for word in ("--set", requested))
+    )
     assert [run["method"] for run in json.loads(done.stdout)["runs"]] == ["supervised", "unihssl"]
     found = yaml.safe_load((tmp_path / "unihssl-0" / "config.yaml").read_text())
     assert (found["max_steps"], found["unlabeled_view"], found["preset"]) == (2, "weak", "paper")
     assert yaml.safe_load((tmp_path / "supervised-0" / "config.yaml").read_text())["max_steps"] == 2
-    for wish, said in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "use --seeds")):
-        refused = unihssl("demo", "--set", wish)
-        assert refused.code == 1 and said in refused.stderr
+    for requested, printed in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "use --seeds")):
+        refused = unihssl("demo", "--set", requested)
+        assert refused.code == 1 and printed in refused.stderr
 
 
 def test_a_stopped_demo_goes_on_where_it_was(tmp_path):
@@ -384,19 +386,21 @@ def test_the_demo_refuses_a_value_before_it_trains(tmp_path):
 
 @pytest.mark.parametrize("group", ["plot", "data"])
 def test_a_group_of_commands_by_itself_shows_its_help(group):
-    said = unihssl(group)
-    assert said.code == 2 and "Usage" in said.stdout + said.stderr and "error" not in said.stderr
+    printed = unihssl(group)
+    assert printed.code == 2 and "Usage" in printed.stdout + printed.stderr and "error" not in printed.stderr
 
 
 def test_a_methods_other_presets_are_told_by_what_they_change():
-    said = " ".join(unihssl("methods", "unihssl").stdout.split())
-    said = said[said.index("preset=paper: ") :]
-    assert all(f"{knob}=" in said for knob in ROBUST) and "unlabeled_view=weak" in said and "epsilon" not in said
+    printed = " ".join(unihssl("methods", "unihssl").stdout.split())
+    printed = printed[printed.index("preset=paper: ") :]
+    assert (
+        all(f"{knob}=" in printed for knob in ROBUST) and "unlabeled_view=weak" in printed and "epsilon" not in printed
+    )
     assert "preset=original: steps=50004" in " ".join(unihssl("methods", "mcc").stdout.split())
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "printed"),
     [
         ("train --epochs 3", "No such option: --epochs; that is a knob: --set epochs=VALUE. See: unihssl train --help"),
         ("train --batch-size 3", "; that is a knob: --set batch_size=VALUE. See: unihssl train --help"),
@@ -408,9 +412,9 @@ def test_a_methods_other_presets_are_told_by_what_they_change():
         ),
     ],
 )
-def test_an_option_that_is_a_knob(call, said):
+def test_an_option_that_is_a_knob(call, printed):
     done = unihssl(*call.split())
-    assert done.code == 2 and done.stderr.rstrip("\n").endswith(said)
+    assert done.code == 2 and done.stderr.rstrip("\n").endswith(printed)
 
 
 def test_a_method_need_not_describe_itself(monkeypatch, capsys):

@@ -73,14 +73,16 @@ def test_check_of_another_data_set(tmp_path):
     """Office-Caltech-10 has folders of the same names, with ten of the classes."""
     lay_out(tmp_path / "office_caltech10", CALTECH)
     done = unihssl("data", "check", "office-31", "--root", tmp_path)
-    said = f"only 9 of 31 classes have images in {tmp_path}/office_caltech10/amazon, which looks like office-caltech-10"
-    assert said in done.error and f"  amazon: {said}\n" in done.stdout
+    printed = (
+        f"only 9 of 31 classes have images in {tmp_path}/office_caltech10/amazon, which looks like office-caltech-10"
+    )
+    assert printed in done.error and f"  amazon: {printed}\n" in done.stdout
     for part in ("    amazon/images/<class>/", "archives: domain_adaptation_images.tar.gz", "source: https://faculty"):
         assert part in done.stdout
     args = ("data", "prepare", "office-31", "--root", tmp_path, "--cache", tmp_path / "cache")
-    assert said in unihssl(*args).error and not (tmp_path / "cache").exists()
+    assert printed in unihssl(*args).error and not (tmp_path / "cache").exists()
     args = ("benchmark", "office-31", "--root", tmp_path, "--pairs", "A/W", "--out", tmp_path / "runs")
-    assert said in unihssl(*args).error and not (tmp_path / "runs").exists()
+    assert printed in unihssl(*args).error and not (tmp_path / "runs").exists()
 
 
 def test_one_difference(tmp_path):

@@ -80,10 +80,10 @@ def start(*args: object, launcher: tuple[object, ...] = (), **environment: str) 
 
 
 def finish(process: subprocess.Popen, code: int = 0) -> str:
-    """What it said on stderr, without what torch itself has to say; every process of the run has let go of it."""
-    _, said = process.communicate(timeout=600)
-    assert process.returncode == code, said[-3000:]
-    return "\n".join(line for line in said.splitlines() if not line.startswith("[rank"))
+    """What it printed on stderr, without what torch itself has to say; every process of the run has let go of it."""
+    _, printed = process.communicate(timeout=600)
+    assert process.returncode == code, printed[-3000:]
+    return "\n".join(line for line in printed.splitlines() if not line.startswith("[rank"))
 
 
 def assert_same(found: dict, expected: dict, tolerance: float) -> None:
@@ -109,7 +109,7 @@ def together(root) -> Path:
     """Every case trained by one pair of processes, one after the other."""
     cases = {name: knobs_of(case) for name, case in (CASES | APART).items()}
     (root / "cases.json").write_text(json.dumps(cases))
-    (root / "said").write_text(finish(start(WORKER, "train-all", root), 1))
+    (root / "printed").write_text(finish(start(WORKER, "train-all", root), 1))
     return root
 
 
@@ -247,9 +247,9 @@ def start_disturbed(root: Path, folder: Path, rank: int, step: int, number: int,
 
 def test_stopped_on_two_processes_it_goes_on_with_one(root, tmp_path, uninterrupted):
     """Whichever of them gets the signal."""
-    said = finish(start_disturbed(root, tmp_path, 1, 13, signal.SIGTERM), 130)
-    assert said.count("stopped at adapt step 5 of 12; saved. Resume with: unihssl train --resume") == 1
-    assert "Traceback" not in said
+    printed = finish(start_disturbed(root, tmp_path, 1, 13, signal.SIGTERM), 130)
+    assert printed.count("stopped at adapt step 5 of 12; saved. Resume with: unihssl train --resume") == 1
+    assert "Traceback" not in printed
     train_alone(root, tmp_path / "run", devices=1)
     assert_same(load_file(tmp_path / "run" / "model.safetensors"), uninterrupted, CLOSE)
 
@@ -265,8 +265,8 @@ def test_stopped_on_one_process_it_goes_on_with_two(root, tmp_path, uninterrupte
     monkeypatch.undo()
     (tmp_path / "sitecustomize.py").write_text("import torch\ntorch.set_default_dtype(torch.float64)\n")
     resume = ["-m", "unihssl", "train", "--resume", "--out", tmp_path / "run", "--set=devices=2"]
-    said = finish(start(*resume, PYTHONPATH=str(tmp_path)))
-    assert said.count("resuming at pretrain step 6 of ") == 1
+    printed = finish(start(*resume, PYTHONPATH=str(tmp_path)))
+    assert printed.count("resuming at pretrain step 6 of ") == 1
     assert_same(load_file(tmp_path / "run" / "model.safetensors"), uninterrupted, CLOSE)
     assert not (tmp_path / "run" / "checkpoint.pt").exists()
 
@@ -282,11 +282,11 @@ def gone(pid: int) -> bool:
 def test_when_one_process_is_killed_the_other_stops_and_says_so(root, tmp_path, uninterrupted, rank, other):
     """Even if it hangs in there, as it would in NCCL."""
     process = start_disturbed(root, tmp_path, rank, 10, signal.SIGKILL, other)
-    said = finish(process, 1 if rank else -signal.SIGKILL)
+    printed = finish(process, 1 if rank else -signal.SIGKILL)
     assert time.time() - float((tmp_path / "when").read_text()) < 60
-    last = said.splitlines()[-1]
-    assert last.startswith("error: another process of this run died") and said.count("error: ") == 1
-    assert last.endswith(f"unihssl train --resume --out {tmp_path / 'run'}") and "Traceback" not in said
+    last = printed.splitlines()[-1]
+    assert last.startswith("error: another process of this run died") and printed.count("error: ") == 1
+    assert last.endswith(f"unihssl train --resume --out {tmp_path / 'run'}") and "Traceback" not in printed
     pids = [int((tmp_path / f"pid{r}").read_text()) for r in (0, 1)]
     deadline = time.time() + 60
     while not all(map(gone, pids)) and time.time() < deadline:
@@ -298,7 +298,7 @@ def test_when_one_process_is_killed_the_other_stops_and_says_so(root, tmp_path, 
 
 def test_what_all_processes_refuse_is_said_once(together):
     refusal = "error: a batch of 7 cannot be shared evenly by 2 processes: --set batch_size=6 can"
-    assert (together / "said").read_text() == refusal
+    assert (together / "printed").read_text() == refusal
 
 
 def test_torchrun_and_a_cold_cache(root, tmp_path, image_folders):
@@ -312,9 +312,9 @@ def test_torchrun_and_a_cold_cache(root, tmp_path, image_folders):
         DISTURB=json.dumps(what),
         UNIHSSL_CACHE=str(tmp_path / "cache"),
     )
-    said, errors = process.communicate(timeout=600)
+    printed, errors = process.communicate(timeout=600)
     assert process.returncode == 0, errors[-3000:]
-    assert json.loads(said)["pooled"]["n"] == 12
+    assert json.loads(printed)["pooled"]["n"] == 12
     assert len((tmp_path / "decoded").read_text().splitlines()) == 2  # the domains
     assert json.loads((tmp_path / "run" / "environment.json").read_text())["processes"] == 2
     assert {(tmp_path / f"pid{rank}").exists() for rank in (0, 1)} == {True}

@@ -63,11 +63,11 @@ def kill(run: Path, folders: tuple[Path, Path], step: int, delay: float) -> None
     for _ in range(TRIES):
         started = start(run, folders, step, "--resume")
         time.sleep(delay)
-        said = started.kill()
-        if said.code == -signal.SIGKILL:
+        printed = started.kill()
+        if printed.code == -signal.SIGKILL:
             shutil.rmtree(before)
             return
-        assert said.code == 0, said.stderr
+        assert printed.code == 0, printed.stderr
         shutil.rmtree(run)
         shutil.copytree(before, run)
     pytest.fail("it always ended before it was killed")
@@ -84,8 +84,8 @@ def test_killed_at_ten_random_moments_it_ends_with_the_same_weights(whole, image
     for step, delay in sorted(moments):
         kill(run, image_folders, step, delay)
         assert not (run / "result.json").exists()
-    said = unihssl(*train_args(*image_folders, run, **KNOBS), "--resume")
-    assert said.code == 0 and "resuming at " in said.stderr
+    printed = unihssl(*train_args(*image_folders, run, **KNOBS), "--resume")
+    assert printed.code == 0 and "resuming at " in printed.stderr
     assert weights(run) == weights(whole)
     assert metrics(run) == metrics(whole)
     assert (run / "result.json").read_text() == (whole / "result.json").read_text()
@@ -109,8 +109,10 @@ def test_killed_between_training_and_result(image_folders, tmp_path, monkeypatch
     with pytest.raises(SystemExit):
         package.fit(*image_folders, tmp_path / "run", **knobs)
     monkeypatch.undo()
-    said = unihssl(*train_args(*image_folders, tmp_path / "run", **knobs), "--resume", "--json")
-    assert said.result == package.fit(*image_folders, tmp_path / "whole", **knobs).result | {"run": f"{tmp_path}/run"}
+    printed = unihssl(*train_args(*image_folders, tmp_path / "run", **knobs), "--resume", "--json")
+    assert printed.result == package.fit(*image_folders, tmp_path / "whole", **knobs).result | {
+        "run": f"{tmp_path}/run"
+    }
     assert weights(tmp_path / "run") == weights(tmp_path / "whole")
 
 
@@ -121,9 +123,9 @@ def stop(run: Path, folders: tuple[Path, Path], step: int, number: signal.Signal
         time.sleep(0.012)  # into the epoch after
         with suppress(ProcessLookupError):
             os.kill(started.process.pid, number)
-        said = started.finish()
-        if said.code:
-            return said
+        printed = started.finish()
+        if printed.code:
+            return printed
         shutil.rmtree(run)
     pytest.fail("it always ended before the signal came")
 
@@ -131,9 +133,9 @@ def stop(run: Path, folders: tuple[Path, Path], step: int, number: signal.Signal
 @pytest.mark.parametrize("step", [14, PRETRAIN_STEPS, PRETRAIN_STEPS + 49])
 def test_ctrl_c_saves_and_says_how_to_go_on(whole, image_folders, tmp_path, step):
     run = tmp_path / "run"
-    said = stop(run, image_folders, step, signal.SIGINT)
-    assert said.code == 130 and "Traceback" not in said.stderr
-    line = said.stderr.splitlines()[-1]
+    printed = stop(run, image_folders, step, signal.SIGINT)
+    assert printed.code == 130 and "Traceback" not in printed.stderr
+    line = printed.stderr.splitlines()[-1]
     assert line.startswith("stopped at ") and "saved" in line
     command = shlex.split(line.partition("Resume with: ")[2])
     assert command == ["unihssl", "train", "--resume", "--out", str(run)]
@@ -145,8 +147,8 @@ def test_ctrl_c_saves_and_says_how_to_go_on(whole, image_folders, tmp_path, step
 
 
 def test_a_polite_kill_saves_too(whole, image_folders, tmp_path):
-    said = stop(tmp_path / "run", image_folders, 21, signal.SIGTERM)
-    assert said.code not in (0, -signal.SIGTERM) and "--resume" in said.stderr.splitlines()[-1]
+    printed = stop(tmp_path / "run", image_folders, 21, signal.SIGTERM)
+    assert printed.code not in (0, -signal.SIGTERM) and "--resume" in printed.stderr.splitlines()[-1]
     assert unihssl("train", "--resume", "--out", tmp_path / "run").code == 0
     assert weights(tmp_path / "run") == weights(whole)
 
@@ -166,8 +168,8 @@ def test_ctrl_c_before_training_is_no_stack_trace(image_folders, tmp_path, monke
 def test_resuming_a_finished_run_repeats_its_result(whole, image_folders):
     before = {path: path.stat().st_mtime_ns for path in whole.iterdir() if path.name != ".lock"}
     for args in (["train", "--out", whole], train_args(*image_folders, whole, **KNOBS)):
-        said = unihssl(*args, "--resume", "--json")
-        assert said.result == json.loads((whole / "result.json").read_text()) | {"run": str(whole)}
+        printed = unihssl(*args, "--resume", "--json")
+        assert printed.result == json.loads((whole / "result.json").read_text()) | {"run": str(whole)}
     assert f"{whole}: this run has finished already" in unihssl("train", "--out", whole, "--resume").stderr
     assert {path: path.stat().st_mtime_ns for path in whole.iterdir() if path.name != ".lock"} == before
     assert "epochs was 24, now 50" in unihssl("train", "--out", whole, "--resume", "--set", "epochs=50").error

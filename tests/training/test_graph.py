@@ -38,8 +38,8 @@ KNOBS = {
 
 def train(method, out, **knobs):
     known = knob_fields(Settings, methods.get(method).Params)
-    mine = {name: value for name, value in (KNOBS | knobs).items() if name in known}
-    model = unihssl.fit(LABELED, UNLABELED, out, method=method, **mine)
+    own = {name: value for name, value in (KNOBS | knobs).items() if name in known}
+    model = unihssl.fit(LABELED, UNLABELED, out, method=method, **own)
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     flat = [{**row.pop("terms"), **row.pop("stats"), **row} for row in rows]
     return model.network.state_dict(), [{k: v for k, v in row.items() if k != "images_per_second"} for row in flat]
@@ -224,11 +224,11 @@ def test_a_killed_run_goes_on_under_graphs(home, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         train("unihssl", tmp_path / "run", placement=home, checkpoint_seconds=0)
     known = knob_fields(Settings, methods.get("unihssl").Params)
-    mine = {name: value for name, value in KNOBS.items() if name in known} | {
+    own = {name: value for name, value in KNOBS.items() if name in known} | {
         "placement": home,
         "checkpoint_seconds": 0,
     }
-    resumed = unihssl.fit(LABELED, UNLABELED, tmp_path / "run", resume=True, **mine).network.state_dict()
+    resumed = unihssl.fit(LABELED, UNLABELED, tmp_path / "run", resume=True, **own).network.state_dict()
     for name, value in whole.items():
         torch.testing.assert_close(resumed[name], value, rtol=1e-3, atol=1e-4, msg=name)
 

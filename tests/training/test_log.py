@@ -72,4 +72,4 @@ def test_tensorboard_shows_a_resumed_run_once(tmp_path):
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [(e.step, e.value) for e in events.Scalars("adapt/loss")] == [(1, 1), (2, 12), (3, 13), (4, 14)]
-    assert [e.step for e in events.Scalars("adapt/mask_rate")] == [1, 2, 3, 4]
+    assert [e.step for e in events.Scalars("adapt/stats/mask_rate")] == [1, 2, 3, 4]

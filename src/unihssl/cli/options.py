@@ -16,7 +16,7 @@ DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
 
 FLAGS = {"resume", "held_out"}
-OPTIONS = {"labeled", "unlabeled", "out", "method", "backbone", "weights", "seed", "placement", "precision", "config"}
+OPTIONS = {"labeled", "unlabeled", "out", "config"}  # settings have --set, which more commands have
 OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}
 OPTIONS |= {"launcher", "workers", "gpus_per_run"}
 
@@ -24,8 +24,8 @@ OPTIONS |= {"launcher", "workers", "gpus_per_run"}
 def as_options(setting: Setting) -> str:
     """A setting in an error message as it is spelled on the command line.
 
-    >>> as_options(Setting("seed", 3)), as_options(Setting("lr", 0.1)), as_options(Setting("resume", True))
-    ('--seed 3', '--set lr=0.1', '--resume')
+    >>> as_options(Setting("seeds", 3)), as_options(Setting("lr", 0.1)), as_options(Setting("resume", True))
+    ('--seeds 3', '--set lr=0.1', '--resume')
     """
     if setting.name == "resume_call":
         return shlex.join(["unihssl", "train", "--resume", "--out", str(setting.value)])

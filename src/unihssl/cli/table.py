@@ -11,7 +11,7 @@ def table(
     runs: list[Path] = typer.Argument(help="Folders of finished runs, or of folders of them."),
     format: str = typer.Option("", help="markdown, csv (every number, one a line) or latex. [default: by --out]"),
     out: Path | None = typer.Option(
-        None, help="File to write, .md, .csv or .tex; folders are made. Else the terminal."
+        None, help="File to write (.md, .csv or .tex); its folder is created. Without it, print to the terminal."
     ),
     json: bool = JSON,
 ) -> None:

@@ -43,13 +43,14 @@ def train(
 
     from unihssl.api import train as run
     from unihssl.errors import RunInterruptedError, UserError
+    from unihssl.methods.recipe import current_names
     from unihssl.run_folder import read_yaml
     from unihssl.training.display import Display
 
     given: dict[str, Any] = {"method": method, "backbone": backbone, "weights": weights, "seed": seed}
     given |= {"placement": placement, "precision": precision}
     given = {name: value for name, value in given.items() if value not in ("", None)}
-    values = (read_yaml(config) if config else {}) | dict(map(split_setting, settings)) | given
+    values = (current_names(read_yaml(config)) if config else {}) | dict(map(split_setting, settings)) | given
     if out is None:
         raise UserError("no run directory given: pass --out RUN")
     labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")

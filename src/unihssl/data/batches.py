@@ -41,6 +41,7 @@ class Samples:
 
     @property
     def y(self) -> Tensor:
+        """Labels (B,); an error for samples of the unlabeled domain."""
         if self._labels is None:
             raise AttributeError("these samples are unlabeled: no label of theirs may be used in training")
         return self._labels
@@ -67,6 +68,7 @@ class Samples:
 
     @cached_property
     def test(self) -> Tensor:
+        """The view that predictions are made from: the centre, without randomness."""
         return self.views.test(self.images)
 
 
@@ -101,7 +103,7 @@ class TrainingDomain:
         return len(self.rows)
 
     def load(self, stage: int, step: int) -> None:
-        """Write this step's rows to their place on the device; images from elsewhere too, once they are asked for."""
+        """Write this step's rows to the device, and its prefetched images once a step of this stage has used them."""
         self._step = (stage, step)
         self.now.copy_(self._rows_of(stage, step)[1])
         if self._fed[0] == stage:
@@ -120,14 +122,17 @@ class TrainingDomain:
         return self._samples(images, self.now, lambda view: random[f"{self.name}/{view}"])
 
     def sweep(self, random: RandomStreams, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
-        """Every training sample once, in order or shuffled, on every process alike; batches as even as can be."""
-        stream = random[f"{self.name}/sweep"].for_all()
+        """Every training sample once, in order or shuffled. Every process sees the same batches, of nearly one size."""
+
+        def stream(view: str) -> BatchRandom:
+            return random[f"{self.name}/sweep/{view}"].for_all()
+
         order = torch.arange(len(self), device=self.device)
         if shuffled:
-            order = torch.randperm(len(self), device=self.device, generator=stream.generator)
+            order = torch.randperm(len(self), device=self.device, generator=stream("order").generator)
         for rows in torch.tensor_split(order, math.ceil(len(order) / batch)):
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
-            yield self._samples(images, rows, lambda view: stream)
+            yield self._samples(images, rows, stream)
 
     def _samples(self, images: Tensor, rows: Tensor, random: Callable[[str], BatchRandom]) -> Samples:
         labels = None if self.labels is None else self.labels[rows]

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -89,7 +89,7 @@ def _resolve(source: Source, classes: tuple[Label, ...], group_by: str, *, to_sp
     """Number the classes and choose the groups; groups are not needed where nothing is split."""
     number = {label: i for i, label in enumerate(classes)} | {None: UNKNOWN}
     labels = np.array([number[label] for label in source.labels], dtype=np.int64)
-    notes = source.notes if group_by else (*source.notes, *(_shared_note(source, name) for name in source.columns))
+    notes = source.notes if group_by else (*source.notes, *_shared_notes(source))
     groups = _groups(source, group_by) if group_by and to_split else None
     return Domain(source.name, source.items, tuple(source.names), labels, classes, groups, notes)
 
@@ -103,19 +103,21 @@ def _groups(source: Source, column: str) -> np.ndarray:
     return np.array([value or f"row {i}" for i, value in enumerate(source.columns[column])])
 
 
-def _shared_note(source: Source, column: str) -> str:
-    counts = Counter(value for value in source.columns[column] if value)
-    shared = sum(n for n in counts.values() if n > 1)
-    return (
-        f"{source.name}: {shared} of {len(source)} images share their {column} with another, and the split, by image "
-        f"as in the paper, may test on what it trained on; group_by={column} keeps them on one side"
-    )
+def _shared_notes(source: Source) -> Iterator[str]:
+    """A note for each column whose groups the split, which goes by image, may divide."""
+    for column, values in source.columns.items():
+        shared = sum(n for value, n in Counter(values).items() if value and n > 1)
+        if shared:
+            yield (
+                f"{source.name}: {shared} of {len(source)} images share their {column} with another; the split goes by "
+                f"image and may test on what it trained on. group_by={column} keeps them on one side"
+            )
 
 
 def _is_mere_nesting(source: Any, folders: set[Label], classes: tuple[Label, ...]) -> bool:
     """Whether the sub-folders of a folder name no classes.
 
-    If no sub-folder matches a class but their number does, we assume typos: they count as classes, and do not match.
+    If there are as many sub-folders as classes, we assume misspelled classes; the class check then stops with an error.
     """
     if not isinstance(source, str | Path) or not Path(source).is_dir() or len(folders) == len(classes):
         return False

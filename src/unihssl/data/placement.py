@@ -49,19 +49,19 @@ def choose_placement(
     `concurrent_runs` is how many runs share this machine and its GPU.
     """
     if requested == "gpu" and device.type != "cuda":
-        raise UserError("placement=gpu, but this run is on the CPU: use placement=host, disk or auto")
+        raise UserError(f"{Setting('placement', 'gpu')}, but this run is on the CPU: use host, disk or auto")
     if requested == "disk" and not on_disk:
         raise UserError(
-            "placement=disk, but these samples are not on the disk in decoded form: they are arrays, or the cache is "
-            f"off or cannot be written ({Setting('cache', 'FOLDER')})"
+            f"{Setting('placement', 'disk')}, but these samples are not on the disk in decoded form: they are arrays, "
+            f"or the cache is off or cannot be written ({Setting('cache', 'FOLDER')})"
         )
     if requested in ("host", "disk"):
         return "host" if requested == "host" else "disk"
     free_gpu = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
     if requested == "gpu" and size > free_gpu:
         raise UserError(
-            f"placement=gpu, but {size / 2**30:.1f} GiB of decoded samples do not fit the GPU's "
-            f"{free_gpu / 2**30:.1f} GiB of free memory: use placement=auto, or a smaller {Setting('image_size')}"
+            f"{Setting('placement', 'gpu')}, but {size / 2**30:.1f} GiB of decoded samples do not fit the GPU's "
+            f"{free_gpu / 2**30:.1f} GiB of free memory: use auto, or a smaller image_size"
         )
     if requested == "gpu" or size * concurrent_runs <= SHARE * free_gpu:
         return "gpu"

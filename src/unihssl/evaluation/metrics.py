@@ -1,4 +1,4 @@
-"""Scores of a model: on each domain's test part, and on both pooled, the model not being told which is which."""
+"""Scores of a model: on each domain's test part, and on both pooled, without telling the model the domain."""
 
 from collections.abc import Sequence
 from typing import Any

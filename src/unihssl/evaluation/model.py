@@ -20,7 +20,7 @@ from unihssl.data.source import Label, some
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import UserError, resume_call
-from unihssl.files import atomic, make_folder, read_json, write_json
+from unihssl.files import atomic, make_folder
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.weights import read_tensors
@@ -141,7 +141,7 @@ class Model:
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
         }
-        write_json(folder.model, description)
+        folder.write_model(description)
 
     def _output(self, samples: Tensor) -> Output:
         x = self.views.test(samples.to(self.device))
@@ -185,14 +185,14 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
             raise UserError(f"{folder.path}: this run has finished, but its model is not there ({files})")
         if folder.is_run:
             raise UserError(f"{folder.path}: this run has not finished; resume it with: {resume_call(folder.path)}")
-    description = read_json(folder.model)
+    description = folder.read_model()
     try:
         if description["format"] != FORMAT:
             raise UserError(f"{folder.path}: model format {description['format']} is not one this version reads")
         method = methods.get(description["method"])
         (params,) = parse_saved(description["params"], (method.Params,))
-        shape = description["architecture"]
-        architecture = Architecture(**shape | {"mean": tuple(shape["mean"]), "std": tuple(shape["std"])})
+        saved = description["architecture"]
+        architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{folder.model}: not the description of a model") from None

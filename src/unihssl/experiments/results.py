@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unihssl import methods
-from unihssl.config import Settings, changes_result, knob_fields
+from unihssl.config import Settings, changes_result, former_names
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
 from unihssl.experiments.paper import METHOD, UNIHSSL
@@ -181,8 +181,7 @@ def label_records(records: Sequence[Record]) -> list[Record]:
 @cache
 def _former_names() -> dict[str, str]:
     """Former name of a knob -> its name today."""
-    fields = knob_fields(Settings, *(method.Params for method in methods.available().values()))
-    return {former: name for name, (spec, _) in fields.items() if (former := spec.metadata["formerly"])}
+    return former_names(Settings, *(method.Params for method in methods.available().values()))
 
 
 def _separates(knob: str) -> bool:

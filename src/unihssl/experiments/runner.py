@@ -11,7 +11,7 @@ from typing import Any
 
 from unihssl import __version__
 from unihssl.config import changes_result, deciding_knobs
-from unihssl.errors import RunInterruptedError, Setting, Spell, UserError
+from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, python_spelling
 from unihssl.experiments.launchers import Launcher
 from unihssl.experiments.results import Role, saved_settings
 from unihssl.interrupt import termination_interrupts
@@ -82,7 +82,7 @@ def finished(run: Run, out: Path) -> bool:
 
 
 def run_grid(
-    runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Launcher, spell: Spell = str
+    runs: Sequence[Run], load_pair: LoadPair, out: Path, launcher: Launcher, spell: Spell = python_spelling
 ) -> Generator[Run, None, None]:
     """Train what is not finished under `out` and yield each run once, with its `result` or its `failure`.
 

@@ -28,6 +28,5 @@ def get(name: str, dataset: str = "") -> dict[str, Any]:
     problem = f"unknown schedule '{name}': there are {', '.join(SCHEDULES)}"
     for method in methods.available().values():
         if name in method.presets:
-            ways = f"{Setting('preset', name)} or {Setting('methods', f'{method.name}:{name}')}"
-            raise UserError(f"{problem}; that is a preset of {method.name}: {ways}")
+            raise UserError(f"{problem}; '{name}' is a preset of {method.name} ({Setting('preset', name)})")
     raise UserError(problem)

@@ -89,7 +89,7 @@ def _missing(records: Sequence[Record]) -> list[str]:
         f"{_listed(labels)} {'lacks' if len(labels) == 1 else 'lack'} {what}"
         for what, labels in _by_text(lacking).items()
     ]
-    return [f"not all there: {'; '.join(notes)}"] if notes else []
+    return [f"incomplete: {'; '.join(notes)}"] if notes else []
 
 
 def _asked_knobs(records: Sequence[Record]) -> list[str]:

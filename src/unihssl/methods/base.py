@@ -29,6 +29,11 @@ class Task:
     num_unlabeled: int
 
 
+@dataclass(frozen=True)
+class NoParams:
+    """A method without knobs of its own."""
+
+
 class Losses:
     """A step's loss terms with their weights in the objective, and statistics to log.
 
@@ -46,13 +51,18 @@ class Losses:
 
     def add(self, name: str, value: Tensor, weight: float | Tensor = 1.0) -> None:
         """Add `weight * value` to the objective; the log shows the value without its weight."""
+        if name in self.terms:
+            raise ValueError(f"loss term '{name}' was added already")
         self.terms[name], self.weights[name] = value, weight
 
     def log(self, name: str, value: Tensor) -> None:
         """Log a statistic that is not trained on."""
+        if name in self.stats:
+            raise ValueError(f"statistic '{name}' was logged already")
         self.stats[name] = value
 
     def total(self) -> Tensor:
+        """The objective: the weighted sum of all terms."""
         return torch.stack([self.weights[name] * term for name, term in self.terms.items()]).sum()
 
     def readings(self) -> dict[str, Tensor]:
@@ -77,7 +87,7 @@ class Stage:
 
 
 class Output(NamedTuple):
-    """What a trained network says of a batch: class probabilities by each prediction rule, and the domain."""
+    """Predictions of a trained network for a batch: class probabilities by each rule, and the domain."""
 
     probabilities: dict[str, Tensor]  # rule -> (B, C)
     unlabeled_domain: Tensor | None = None  # (B,) probability of the unlabeled domain
@@ -93,7 +103,7 @@ class Method(nn.Module, Generic[P]):
 
     name: ClassVar[str]
     paper: ClassVar[str]
-    Params: ClassVar[type]
+    Params: ClassVar[type] = NoParams
     presets: ClassVar[Presets] = {"finetune": {}}  # the first is the default
     network: Classifier
 
@@ -101,9 +111,9 @@ class Method(nn.Module, Generic[P]):
         """`Method[MCCParams]` names the class of the method's knobs."""
         super().__init_subclass__(**options)
         for base in vars(cls).get("__orig_bases__", ()):
-            for argument in typing.get_args(base):
-                if isinstance(argument, type):
-                    cls.Params = argument
+            origin, arguments = typing.get_origin(base), typing.get_args(base)
+            if isinstance(origin, type) and issubclass(origin, Method) and isinstance(arguments[0], type):
+                cls.Params = arguments[0]
 
     def __init__(self, make_encoder: MakeEncoder, params: P, task: Task, settings: Settings) -> None:
         super().__init__()
@@ -121,6 +131,7 @@ class Method(nn.Module, Generic[P]):
         return [Stage(self.name, self.step, self.settings, self.settings.epoch_length)]
 
     def step(self, batch: PairedBatch) -> Losses:
+        """The losses of one batch of both domains."""
         raise NotImplementedError(f"{type(self).__name__} must define step, or stages of its own")
 
     def forward(self, step: Callable[[PairedBatch], Losses], batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
@@ -149,12 +160,15 @@ class Method(nn.Module, Generic[P]):
         return None
 
     def make_network(self, make_encoder: MakeEncoder) -> Any:
+        """The network to train; overridden where it shares parts with what the method has beside it."""
         return self.build_network(make_encoder, self.task.num_classes, self.params)
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: Any) -> nn.Module:
+        """The network that predicts; also called, without training data, to load a saved model."""
         return Classifier(*make_encoder(), num_classes)
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:
+        """What the trained network predicts for images (B, 3, h, w) or vectors (B, D)."""
         return Output({"argmax": network(x).softmax(1)})

@@ -48,7 +48,7 @@ class FlexMatch(FixMatch):
 
 
 def curriculum_thresholds(counts: Tensor, threshold: float, warm_up: bool) -> Tensor:
-    """Eqs. 5-11: the share of samples that each class has won, mapped convexly to a threshold (C,).
+    """Eqs. 5-11: each class's confident samples, relative to the largest class's, mapped to its threshold (C,).
 
     `counts` (1 + C) holds how many unlabeled samples were never confident yet, and how many each class has won.
     """

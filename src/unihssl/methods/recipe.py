@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unihssl import methods
-from unihssl.config import Settings, knob_fields, parse
+from unihssl.config import Settings, former_names, knob_fields, parse
 from unihssl.errors import UserError
 from unihssl.methods.presets import Knobs
 from unihssl.models.backbones import NO_FILE
@@ -47,6 +47,12 @@ def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
 def all_knobs(settings: Settings, params: Any) -> dict[str, Any]:
     """Every knob of a run by name."""
     return dataclasses.asdict(settings) | dataclasses.asdict(params)
+
+
+def current_names(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings that any version wrote, by the names that they have today."""
+    renamed = former_names(Settings, methods.get(str(saved.get("method", Settings.method))).Params)
+    return {renamed.get(name, name): value for name, value in saved.items()}
 
 
 def has_preset(method: str, preset: str) -> bool:

@@ -19,7 +19,9 @@ from unihssl.models.classifier import Classifier
 class RouterParams:
     sup_epochs: int = knob(100, "Epochs of the supervised model.", low=1)
     sup_lr: float = knob(
-        5e-4, "Learning rate of supervised model and domain classifier; else they train with the defaults.", low=0
+        5e-4,
+        "Learning rate of the supervised model and the domain classifier; their other settings are the defaults.",
+        low=0,
     )
     router: Literal["network", "frozen"] = knob(
         "network", "The domain classifier: a network of its own, or a linear layer on frozen features."

@@ -149,7 +149,7 @@ class UniHSSL(Method[UniHSSLParams]):
     def _mixup_loss(self, logits: Tensor, mix: Mix, labels: Tensor, targets: Tensor, trusted: Tensor) -> Tensor:
         """Eq. 12, over this process's samples."""
         own_targets, own_trusted = self.processes.own(targets), self.processes.own(trusted)
-        # Mixing ones with the trust leaves a full 1 only where the unlabeled side is trusted.
+        # Mixed with 1, the trust (0 or 1) stays 1 only where the unlabeled sample is trusted.
         gate = mix(torch.ones_like(labels[:, 0]), own_trusted.to(labels)) >= 1 if self.params.mixup_gate else None
         return mixup_loss(logits, mix(labels, own_targets), weights=gate, reduction=self.params.mixup_reduction)
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 from unihssl.models.weights import create_from_hub, load_weights_file, set_v1_strides
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -43,13 +43,13 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
     """A new encoder with its weights loaded: the module, its architecture, and the width of its features."""
     if bool(vector_size) != (name == "mlp"):
         raise UserError(
-            f"backbone {name} takes images, and these are feature vectors: use backbone mlp"
+            f"backbone {name} takes images, and these are feature vectors: use {Setting('backbone', 'mlp')}"
             if vector_size
-            else "backbone mlp takes feature vectors, and these are images: use small_cnn or a timm model"
+            else f"backbone mlp takes vectors, and these are images: use timm's or {Setting('backbone', 'small_cnn')}"
         )
     if name in SMALL:
         if weights == "pretrained":
-            raise UserError(f"there are no pretrained weights for {name}: use weights none, or a file")
+            raise UserError(f"there are no pretrained weights for {name}: use {Setting('weights', 'none')}, or a file")
         architecture = Architecture(name, None, vector_size=vector_size)
         encoder, width = _small(architecture)
     else:
@@ -114,7 +114,7 @@ def pick_device(name: str) -> str:
         raise UserError(f"device must be one of auto, cpu, cuda, got '{name}'")
     available = torch.cuda.is_available()
     if name == "cuda" and not available:
-        raise UserError("device=cuda, but no CUDA GPU is available here: use cpu or auto")
+        raise UserError(f"{Setting('device', 'cuda')}, but no CUDA GPU is available here: use cpu or auto")
     return "cuda" if available and name != "cpu" else "cpu"
 
 

@@ -41,7 +41,7 @@ def make_fabric(settings: Settings) -> Fabric:
 
 
 def autocast_dtype(settings: Settings, device: torch.device) -> torch.dtype | None:
-    """What networks run in: bf16 on a GPU unless told otherwise; None is full precision."""
+    """What networks run in: bf16 on a GPU unless `precision` is fp32; None is full precision."""
     bf16 = settings.precision == "bf16" or (settings.precision == "auto" and device.type == "cuda")
     return torch.bfloat16 if bf16 else None
 

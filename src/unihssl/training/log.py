@@ -1,6 +1,5 @@
 """The log of a run while it trains: means kept on the device, metrics.jsonl, TensorBoard events, the display."""
 
-import json
 import math
 import threading
 import time
@@ -9,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from unihssl.files import write_error, write_text
+from unihssl.files import write_error
 from unihssl.run_folder import RunFolder
 from unihssl.training.display import Display
 from unihssl.training.fabric import Fabric
@@ -64,7 +63,7 @@ class Recorder:
     def report(self, place: dict[str, Any], lr: float, pseudo_classes: Tensor | None) -> list[str]:
         """Write the means since the last report; returns the names of those that are not finite."""
         readings = self.meter.read(self.fabric)
-        broken = [name.rpartition("/")[2] for name, value in readings.items() if not math.isfinite(value)]
+        broken = [name.partition("/")[2] or name for name, value in readings.items() if not math.isfinite(value)]
         if broken:
             return broken
         values: dict[str, Any] = {"loss": readings.pop("loss", 0.0), "terms": {}, "stats": {}}
@@ -92,8 +91,7 @@ class MetricsLog:
 
     def __init__(self, folder: RunFolder, steps_done: int, tensorboard: bool) -> None:
         self.folder = folder
-        kept = [row for row in folder.read_metrics() if row["global_step"] <= steps_done]
-        write_text(folder.metrics, "".join(json.dumps(row) + "\n" for row in kept))
+        folder.keep_metrics(steps_done)
         self._writer: Any = None
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
@@ -107,11 +105,11 @@ class MetricsLog:
 
     def write(self, row: dict[str, Any]) -> None:
         try:
-            with self.folder.metrics.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            self.folder.append_metrics(row)
             if self._writer:
                 values = {name: value for name, value in row.items() if isinstance(value, float)}
-                for name, value in (values | row["terms"] | row["stats"]).items():
+                values |= {f"{group}/{name}": v for group in ("terms", "stats") for name, v in row[group].items()}
+                for name, value in values.items():
                     self._writer.add_scalar(f"{row['stage']}/{name}", value, row["global_step"])
         except OSError as error:
             raise write_error(self.folder.metrics, error) from error

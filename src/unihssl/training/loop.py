@@ -1,5 +1,6 @@
 """Taking a method through its stages."""
 
+import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -42,7 +43,9 @@ class Trainer:
         self.epoch_steps = [data.steps_per_epoch(stage.epoch_length) for stage in self.stages]
         self.totals = [self._length(s.settings, n) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
         if not all(total or stage.optional for total, stage in zip(self.totals, self.stages, strict=True)):
-            raise UserError(f"this run has 0 steps to train (epochs={settings.epochs}): set epochs to 1 or more")
+            raise UserError(
+                f"this run has 0 steps to train ({Setting('epochs', settings.epochs)}): set epochs to 1 or more"
+            )
         for part in method.modules():
             if isinstance(part, Method):
                 part.processes = FabricProcesses(fabric)
@@ -53,7 +56,9 @@ class Trainer:
         if self.checkpoint.exists():
             self.position, state, self.optimizer_state = load_checkpoint(self.checkpoint, fingerprint)
             try:
-                method.load_state_dict(state)
+                method.load_state_dict(
+                    {re.sub("^average[.]", "ema.", name): t for name, t in state.items()}
+                )  # as in 0.1.0
             except RuntimeError:
                 raise UserError(f"{self.checkpoint}: another version of unihssl saved it; start a new run") from None
 
@@ -90,7 +95,7 @@ class Trainer:
             self.data.reseed_before(index)
             stage.begin(self.data)
             share_memory(self.fabric, self.method)
-        optimizer = make_optimizer(stage.trains or self.method, stage.settings)
+        optimizer = make_optimizer(stage.trains or self.method, stage.settings, self.method)
         if optimizer_state:
             restore_momentum(optimizer, optimizer_state)
         self.optimizer = self.fabric.setup_optimizers(optimizer)

@@ -11,12 +11,13 @@ from unihssl.config import Settings
 from unihssl.models.classifier import Classifier
 
 
-def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
+def make_optimizer(module: nn.Module, settings: Settings, method: nn.Module | None = None) -> torch.optim.SGD:
     """SGD with momentum. Encoders learn at `lr`, all else at `lr * head_lr`; each group keeps its rate as `base_lr`.
 
+    Encoders are those of all classifiers in `method` (by default the module itself), even if the module is only a part.
     On a GPU the update is one fused kernel and the rate a tensor there, so that a captured step sees it change.
     """
-    classifiers = [part for part in module.modules() if isinstance(part, Classifier)]
+    classifiers = [part for part in (method or module).modules() if isinstance(part, Classifier)]
     encoder_parameters = {parameter for part in classifiers for parameter in part.encoder.parameters()}
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for parameter in module.parameters():
@@ -38,7 +39,7 @@ def make_optimizer(module: nn.Module, settings: Settings) -> torch.optim.SGD:
         momentum=settings.momentum,
         nesterov=settings.nesterov and settings.momentum > 0,
     )
-    if on_gpu and settings.momentum:  # a fused update wants all or none, and some may get their first gradient late
+    if on_gpu and settings.momentum:  # fused SGD needs a momentum buffer for every parameter or for none
         for parameter in (p for parameters in groups.values() for p in parameters):
             optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
     return optimizer

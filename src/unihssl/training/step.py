@@ -88,7 +88,9 @@ class Step:
                 torch.cuda.set_sync_debug_mode("default")
         for warning in caught:
             if "called a synchronizing" in str(warning.message):
-                self._fall_back_to("network", "its step waits for the GPU, so that only passes through the network are")
+                self._fall_back_to(
+                    "network", "the method's step waits for the GPU; only passes through the network are replayed"
+                )
             elif "Synchronization debug mode" not in str(warning.message):
                 warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 
 from unihssl.data.machine import cpus
-from unihssl.experiments.launchers import ProcessDiedError
+from unihssl.experiments.launchers.base import ProcessDiedError
 from unihssl.interrupt import held_interrupts
 
 T = TypeVar("T")

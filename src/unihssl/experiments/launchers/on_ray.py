@@ -13,7 +13,7 @@ import torch
 
 from unihssl.data import machine
 from unihssl.errors import RunInterruptedError, Setting, UserError
-from unihssl.experiments.launchers import ProcessDiedError
+from unihssl.experiments.launchers.base import ProcessDiedError
 
 T = TypeVar("T")
 R = TypeVar("R")
