@@ -48,7 +48,7 @@ def test_a_request_is_kept(machine, requested):
 @pytest.mark.parametrize(
     ("size", "device", "requested", "on_disk", "printed"),
     [
-        (1, CPU, "gpu", True, "placement=gpu, but this run is on the CPU"),
+        (1, CPU, "gpu", True, "placement='gpu', but this run is on the CPU"),
         (90, CUDA, "gpu", True, "90.0 GiB of decoded samples do not fit the GPU's 80.0 GiB of free memory"),
         (1, CPU, "disk", False, "not on the disk in decoded form"),
     ],

@@ -147,7 +147,7 @@ def test_loading_what_is_no_model(model, on_vectors, tmp_path):
     for content, message in (
         (json.dumps({"format": 99}), "format 99"),
         ("{}", "not the description"),
-        ("[]", "not the description"),
+        ("[]", "expected names and values"),
     ):
         (tmp_path / "model.json").write_text(content)
         with pytest.raises(unihssl.UserError, match=message):

@@ -71,7 +71,7 @@ def test_unknown_pairs_methods_data_sets_and_schedules_are_refused():
         digits.pairs("paper")
     with pytest.raises(UserError, match="did you mean 'mcc'"):
         digits.methods("mc")
-    with pytest.raises(UserError, match=r"unknown schedule 'original'.*that is a preset of .*preset='original'"):
+    with pytest.raises(UserError, match=r"unknown schedule 'original'.*is a preset of .*preset='original'"):
         Protocol(catalog.get("digits"), schedule="original").knobs("mcc")
 
 

@@ -40,6 +40,6 @@ def test_durations_are_said_as_people_do():
 def test_mistakes_common_to_all_runs_are_told_before_any():
     with pytest.raises(UserError, match=r"nowhere.pt: no such weights file"):
         CliRunner().invoke(app, ["benchmark", "digits", "--weights", "nowhere.pt"], catch_exceptions=False)
-    message = r"unknown schedule 'robust'.*preset='robust' or methods='unihssl:robust'"
+    message = r"unknown schedule 'robust'.*'robust' is a preset of unihssl .preset='robust'"
     with pytest.raises(UserError, match=message):
         schedules.get("robust")

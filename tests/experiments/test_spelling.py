@@ -15,7 +15,7 @@ from unihssl.experiments.runner import _train, run_grid
     ("part", "spelled"),
     [
         (Setting("labeled"), "--labeled"),
-        (Setting("seed", 3), "--seed 3"),
+        (Setting("seeds", 3), "--seeds 3"),
         (Setting("gpus_per_run", 0.5), "--gpus-per-run 0.5"),
         (Setting("resume", True), "--resume"),
         (Setting("held_out", True), "--held-out"),

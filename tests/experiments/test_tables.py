@@ -303,16 +303,16 @@ def test_knobs_that_a_row_is_named_after_are_not_noted_again():
 
 def test_what_is_not_all_there_is_called_so():
     def text(own: list[Record]) -> list[str]:
-        return [r for r in main_tables(own)[0].remarks if r.startswith("not all there")]
+        return [r for r in main_tables(own)[0].remarks if r.startswith("incomplete")]
 
     whole = [r for pair in ("A/W", "D/W", "A/D", "W/D", "D/A") for r in records("mcc", pair, 0.5, 0.6)]
     assert text(whole) == [] and text(TWO) == []
     some = [*records("unihssl", "A/W", 0.5, 0.6), *records("unihssl", "A/D", 0.5)]
-    assert text([*whole[:6], *some]) == ["not all there: unihssl lacks D/W (1 of 3 pairs) and seed 1 of A/D"]
-    assert text([*whole, *some[:1]]) == ["not all there: unihssl lacks 4 of 5 pairs and seed 1 of A/W"]
+    assert text([*whole[:6], *some]) == ["incomplete: unihssl lacks D/W (1 of 3 pairs) and seed 1 of A/D"]
+    assert text([*whole, *some[:1]]) == ["incomplete: unihssl lacks 4 of 5 pairs and seed 1 of A/W"]
     three = [*whole, *records("unihssl", "A/W", 0.5, 0.6), *records("cdan", "A/W", 0.5, 0.6)]
-    assert text(three) == ["not all there: unihssl and cdan lack 4 of 5 pairs"]
-    assert text(some) == ["not all there: unihssl lacks seed 1 of A/D"]
+    assert text(three) == ["incomplete: unihssl and cdan lack 4 of 5 pairs"]
+    assert text(some) == ["incomplete: unihssl lacks seed 1 of A/D"]
 
 
 def test_runs_of_different_commits_and_machines_are_called_so():

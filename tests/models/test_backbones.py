@@ -85,13 +85,13 @@ def test_image_backbones_refuse_vectors(name):
 
 
 def test_mlp_refuses_images():
-    with pytest.raises(UserError, match="mlp takes feature vectors, and these are images: use small_cnn or a timm"):
+    with pytest.raises(UserError, match="mlp takes feature vectors, and these are images: use backbone='small_cnn'"):
         build_backbone("mlp", "none")
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_small_encoders_have_no_pretrained_weights(name):
-    with pytest.raises(UserError, match=f"no pretrained weights for {name}: use weights none"):
+    with pytest.raises(UserError, match=f"no pretrained weights for {name}: use weights='none'"):
         build_backbone(name, "pretrained", vector_size=3 if name == "mlp" else 0)
 
 

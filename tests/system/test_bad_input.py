@@ -114,7 +114,7 @@ def test_a_run_of_no_steps(own_folders, tmp_path, method):
     labeled, unlabeled = own_folders()
     given = ["--labeled", labeled, "--unlabeled", unlabeled, "--method", method, *knobs]
     printed = unihssl("train", *given, "--out", tmp_path / "run").error
-    assert "0 steps to train (epochs=0): set epochs to 1 or more" in printed
+    assert "0 steps to train (--set epochs=0): set epochs to 1 or more" in printed
     # What it says to do can be done as it is: the refused run left nothing behind that stands in the way.
     assert unihssl("train", *given, "--out", tmp_path / "run", "--set", "epochs=1", "--json").result
 

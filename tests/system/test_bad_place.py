@@ -199,7 +199,7 @@ def test_a_failed_fit_lets_go_of_its_run_directory(image_arrays, tmp_path, monke
 def test_a_run_that_never_began_leaves_no_folder(image_folders, tmp_path):
     labeled, unlabeled = image_folders
     knobs = {"backbone": "small_cnn", "placement": "gpu", "device": "cpu"}
-    with pytest.raises(UserError, match="placement=gpu"):
+    with pytest.raises(UserError, match="placement='gpu'"):
         fit(labeled, unlabeled, tmp_path / "run", **knobs)
     assert not (tmp_path / "run").exists()
 

@@ -113,9 +113,10 @@ def test_tensorboard_has_the_rows_of_the_metrics_file(run):
     events = EventAccumulator(str(run.folder / "tensorboard"))
     events.Reload()
     rows = [json.loads(line) for line in (run.folder / "metrics.jsonl").read_text().splitlines()]
-    for name in ("loss", "mask_rate", "oracle_pseudo_accuracy", "lr", "images_per_second"):
+    for name in ("loss", "terms/pseudo", "stats/mask_rate", "stats/oracle_pseudo_accuracy", "lr", "images_per_second"):
         logged = [(e.step, e.value) for e in events.Scalars(f"adapt/{name}")]
-        values = [(r["global_step"], {**r, **r["stats"]}[name]) for r in rows if r["stage"] == "adapt"]
+        group, _, own_name = name.rpartition("/")
+        values = [(r["global_step"], (r[group] if group else r)[own_name]) for r in rows if r["stage"] == "adapt"]
         assert logged == [(step, pytest.approx(value)) for step, value in values]
 
 

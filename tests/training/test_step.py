@@ -67,7 +67,7 @@ def test_a_step_that_waits_is_not_captured_and_the_user_is_told_once():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert take(step) == ["run"] * WARM_UP + ["settled"] + ["run"] * 3
-    because = "its step waits for the GPU, so that only passes through the network are"
+    because = "the method's step waits for the GPU; only passes through the network are replayed"
     assert step.notes == [f"steps are not replayed as a CUDA graph, which is slower: {because}"]
 
 

@@ -45,7 +45,7 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
         raise UserError(
             f"backbone {name} takes images, and these are feature vectors: use {Setting('backbone', 'mlp')}"
             if vector_size
-            else f"backbone mlp takes vectors, and these are images: use timm's or {Setting('backbone', 'small_cnn')}"
+            else f"backbone mlp takes feature vectors, and these are images: use {Setting('backbone', 'small_cnn')}"
         )
     if name in SMALL:
         if weights == "pretrained":
