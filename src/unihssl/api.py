@@ -187,9 +187,12 @@ def _trainer(
     backbone, s = encoders.architecture, settings
     views = Views(backbone.side, backbone.mean, backbone.std, s.weak_view, s.flip, strong_view=s.strong_view)
     shard = (fabric.global_rank, fabric.world_size)
-    data, placement = pair.training_data(views, settings, fabric.device, shard, concurrent_runs)
+    kind = methods.get(settings.method)
+    data, placement = pair.training_data(
+        views, settings, fabric.device, shard, concurrent_runs, with_truth=kind.needs_truth
+    )
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
-    method = methods.get(settings.method)(encoders, params, task, settings)
+    method = kind(encoders, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     for part in pair.parts.values():

@@ -92,6 +92,20 @@ EXPECTED: dict[tuple[str, str], dict[str, dict[str, Any]]] = {
         dataset: knobs | {"threshold": 0.95, "threshold_warm_up": True}
         for dataset, knobs in FIXMATCH_BY_DATASET.items()
     },
+    ("finetune", "supervised+adabn"): dict.fromkeys(DATASETS, SUPERVISED),
+    ("finetune", "oracle"): dict.fromkeys(DATASETS, SUPERVISED),
+    ("finetune", "adamatch"): {
+        dataset: {k: v for k, v in knobs.items() if k != "batch_norm"} | {"tau": 0.9}
+        for dataset, knobs in FIXMATCH_BY_DATASET.items()
+    },
+    ("finetune", "freematch"): {
+        dataset: knobs | {"threshold": 0.0, "decay": 0.999, "lambda_fair": 0.01}
+        for dataset, knobs in FIXMATCH_BY_DATASET.items()
+    },
+    ("original", "adamatch"): dict.fromkeys(
+        DATASETS, {k: v for k, v in FROM_SCRATCH.items() if k not in ("threshold", "batch_norm")} | {"tau": 0.9}
+    ),
+    ("original", "freematch"): dict.fromkeys(DATASETS, FROM_SCRATCH | {"threshold": 0.0, "decay": 0.999}),
     ("finetune", "simmatch"): dict.fromkeys(
         DATASETS,
         SIMMATCH | {"lr": 1e-3, "head_lr": 10.0, "steps": 20_000, "batch_size": 32, "unlabeled_batch": 0},
@@ -132,7 +146,11 @@ def test_resolved_values_are_those_of_the_tables(preset, method, dataset):
 def test_every_baseline_is_in_the_tables():
     baselines = set(methods.available()) - {"unihssl"}
     assert {method for _, method in EXPECTED} == baselines
-    assert {method for preset, method in PRESETS if preset == "original"} == baselines - {"supervised"}
+    assert {method for preset, method in PRESETS if preset == "original"} == baselines - {
+        "supervised",
+        "supervised+adabn",
+        "oracle",
+    }
     assert {method for preset, method in PRESETS if preset == "finetune"} == baselines
 
 

@@ -85,10 +85,11 @@ class TrainingDomain:
         labels: Tensor | None = None,
         shard: tuple[int, int] = (0, 1),
         device: torch.device | None = None,
+        name: str = "",
     ) -> None:
         """`shard` is this process's number and how many share each batch; `device` is where steps run."""
         place = store.samples.device
-        self.name = "unlabeled" if labels is None else "labeled"
+        self.name = name or ("unlabeled" if labels is None else "labeled")
         self.store, self.views, self.seed, self.shard = store, views, seed, shard
         self.device = device or place
         self.rows = torch.from_numpy(rows).to(place)

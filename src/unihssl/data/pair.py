@@ -60,33 +60,40 @@ class DomainPair:
         device: torch.device,
         shard: tuple[int, int],
         concurrent_runs: int = 1,
+        *,
+        with_truth: bool = False,
     ) -> tuple[PairedData, str]:
         """The training samples for steps on the device, and a line that says where they are kept.
 
         `shard` is this process's rank and the number of processes; `concurrent_runs` is how many runs share this
-        machine and its GPU. The unlabeled domain gets no labels, so that none can be used.
+        machine and its GPU. The unlabeled domain gets no labels, so that none can be used, except `with_truth`.
         """
-        labels, processes = torch.from_numpy(self.labeled.domain.labels), shard[1]
+        if with_truth and not self.unlabeled.domain.known[self.unlabeled.split.train].all():
+            raise UserError("this method trains on the class of every unlabeled image; some are unknown")
+        labels = [torch.from_numpy(part.domain.labels) for part in self.parts.values()]
+        processes = shard[1]
         stores, where = place_stores(
             [self.labeled.store, self.unlabeled.store], device, settings.placement, processes, concurrent_runs
         )
 
-        def training(part: Part, stream: int, requested: int, area: float, labels: Tensor | None) -> TrainingDomain:
+        def training(role: str, requested: int, area: float, labels: Tensor | None) -> TrainingDomain:
+            part, stream = self.parts[role], 1 + list(self.parts).index(role)
             seed = seed_for("domain", settings.seed, stream)
             batch = min(requested, len(part.split.train))
             if batch % processes:
                 all_of_them = "" if batch == requested else ", all that there are to train on,"
-                knob = "batch_size" if labels is not None else "unlabeled_batch"
+                knob = "batch_size" if role == "labeled" else "unlabeled_batch"
                 raise UserError(
                     f"a batch of {batch}{all_of_them} cannot be shared evenly by {processes} processes: "
                     f"{Setting(knob, batch - batch % processes or processes)} can"
                 )
             own_views = replace(views, least_area=area)
-            return TrainingDomain(stores[stream - 1], part.split.train, own_views, batch, seed, labels, shard, device)
+            store, rows = stores[stream - 1], part.split.train
+            return TrainingDomain(store, rows, own_views, batch, seed, labels, shard, device, name=role)
 
-        labeled = training(self.labeled, 1, settings.batch_size, settings.area_labeled, labels)
+        labeled = training("labeled", settings.batch_size, settings.area_labeled, labels[0])
         requested = settings.unlabeled_batch or settings.batch_size
-        unlabeled = training(self.unlabeled, 2, requested, settings.area_unlabeled, None)
+        unlabeled = training("unlabeled", requested, settings.area_unlabeled, labels[1] if with_truth else None)
         return PairedData(labeled, unlabeled, settings.seed), where
 
 

@@ -105,6 +105,7 @@ class Method(nn.Module, Generic[P]):
     paper: ClassVar[str]
     Params: ClassVar[type] = NoParams
     presets: ClassVar[Presets] = {"finetune": {}}  # the first is the default
+    needs_truth: ClassVar[bool] = False  # only for ceilings: steps may see the unlabeled domain's labels
     network: Classifier
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -145,7 +146,7 @@ class Method(nn.Module, Generic[P]):
         if self.ema:
             self.ema.update(self.network)
 
-    def finish(self) -> None:
+    def finish(self, data: PairedData) -> None:
         """Called when training has ended; leaves in `network` what predicts: the moving average, if there is one."""
         if self.ema:
             self.ema.copy_to(self.network)

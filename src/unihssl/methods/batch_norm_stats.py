@@ -36,13 +36,18 @@ def statistics_of(network: nn.Module, batches: Iterable[Tensor]) -> Iterator[Non
     buffers = [buffer for layer in layers for buffer in layer.buffers(recurse=False)]
     before = [buffer.clone() for buffer in buffers]
     try:
-        for layer, (variance, mean) in (_mean_statistics(network, batches) if layers else {}).items():
-            layer.running_var.copy_(variance)
-            layer.running_mean.copy_(mean)
+        set_statistics(network, batches)
         yield
     finally:
         for buffer, old in zip(buffers, before, strict=True):
             buffer.copy_(old)
+
+
+def set_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
+    """Replace BatchNorm's running statistics by those of these batches."""
+    for layer, (variance, mean) in (_mean_statistics(network, batches) if _layers(network) else {}).items():
+        layer.running_var.copy_(variance)
+        layer.running_mean.copy_(mean)
 
 
 @torch.no_grad()

@@ -82,7 +82,8 @@ class Trainer:
                 for index in range(position.stage, len(self.stages)):
                     self._run_stage(index, position.step if index == position.stage else 0, optimizer_state)
                     optimizer_state = None
-            self.method.finish()
+            self.data.reseed_before(len(self.stages))
+            self.method.finish(self.data)
             if not all_finite(list(self.method.parameters())):
                 self._stop_on_nan(len(self.stages) - 1, self.totals[-1], ["weights"])
         finally:
