@@ -1,11 +1,13 @@
 """What whoever writes a method can rely on."""
 
 from dataclasses import dataclass
+from importlib.metadata import EntryPoint
 
 import pytest
 import torch
 from torch import nn
 
+from unihssl import UserError, methods
 from unihssl.config import Settings, changes_result, deciding_knobs, knob
 from unihssl.methods.base import Losses, Method, NoParams, Task
 from unihssl.models.backbones import SmallCNN
@@ -30,6 +32,19 @@ def make(kind):
     return kind(
         lambda: (SmallCNN(), SmallCNN.feature_dim), kind.Params(), Task(3, 6, 6), Settings(lr=0.1, head_lr=10.0)
     )
+
+
+def test_a_broken_method_of_another_package_stops_only_who_asks_for_it(monkeypatch):
+    broken = EntryPoint("broken", "no_such_package:Broken", "unihssl.methods")
+    monkeypatch.setattr(methods, "entry_points", lambda group: [broken])
+    methods._from_packages.cache_clear()
+    try:
+        assert methods.get("mcc").name == "mcc"
+        with pytest.raises(UserError, match=r"the method 'broken' of another package .* fails to load: No module"):
+            methods.get("broken")
+    finally:
+        monkeypatch.undo()
+        methods._from_packages.cache_clear()
 
 
 def test_params_are_those_in_brackets_or_none():

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,10 @@ def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings
 def test_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> Domain:
     """Read labeled samples to evaluate on. Some of the classes may be missing."""
     listed = read(source, settings, "labeled")
-    _check_classes(listed, classes, may_lack=True)
+    unknown = _with_likely_names(listed.classes - set(classes), classes)
+    if unknown:
+        known = some([str(c) for c in classes])
+        raise UserError(f"{listed.name}: classes do not match: the model knows no {unknown}; its classes are {known}")
     return _resolve(listed, classes, settings.group_by, to_split=False)
 
 
@@ -138,8 +141,7 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool) -
         return
     differences = []
     if extra:
-        near = [(e, difflib.get_close_matches(e, missing, n=1)) for e in extra]
-        differences.append("not in the labeled domain: " + some([f"{e} ({m[0]}?)" if m else e for e, m in near]))
+        differences.append(f"not in the labeled domain: {_with_likely_names(extra, missing)}")
     if missing and not may_lack:
         differences.append(f"missing here: {some(missing)}")
     allow = "" if extra else f"allow missing ones with {Setting('match_classes', 'labeled')}, or "
@@ -147,3 +149,10 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool) -
         f"{source.name}: classes do not match those of the labeled domain; {'; '.join(differences)}. "
         f"Way out: rename them, or {allow}ignore these names with {Setting('unlabeled_layout', 'flat')}"
     )
+
+
+def _with_likely_names(names: Iterable[Label], meant: Iterable[Label]) -> str:
+    """Names for a message, each with the one that was probably meant: `bowls (bowl?), cat`."""
+    known = [str(name) for name in meant]
+    near = [(name, difflib.get_close_matches(name, known, n=1)) for name in sorted(map(str, names))]
+    return some([f"{name} ({match[0]}?)" if match else name for name, match in near])

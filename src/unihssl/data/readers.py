@@ -28,7 +28,7 @@ def read(source: Any, settings: Settings, role: str) -> Source:
     if str(source) == "":
         raise UserError(f"no {role} data given: pass {Setting(role)}, a folder, a CSV or an .npz file")
     if not path.exists():
-        raise UserError(f"{path}: no such file or folder (the {role} data)")
+        raise UserError(f"{path}: no such file or folder (the {role} data); say where it is with {Setting(role)}")
     if path.is_dir():
         return _read_folder(path, settings, role)
     if path.suffix.lower() == ".csv":

@@ -13,8 +13,8 @@ METHOD = "unihssl"
 UNIHSSL = f"{METHOD}:paper"  # the paper's method with its preset
 METHODS = ("supervised", "flexmatch", "fixmatch", "simmatch", "cdan+sup", "mcc+sup", "biadapt", UNIHSSL)
 # The rows of a table in order.
-ORDER = ("oracle", "supervised", "supervised+adabn", "flexmatch", "fixmatch", "freematch", "adamatch", "simmatch")
-ORDER += ("cdan", "cdan+sup", "mcc", "mcc+sup", "biadapt")
+ORDER: tuple[str, ...] = ("oracle", "supervised", "supervised+adabn", "flexmatch", "fixmatch", "freematch")
+ORDER += ("adamatch", "simmatch", "cdan", "cdan+sup", "mcc", "mcc+sup", "biadapt")
 AVERAGE = "Avg"
 
 

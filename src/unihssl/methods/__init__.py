@@ -4,7 +4,7 @@ import difflib
 import importlib
 import pkgutil
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from typing import Any
 
 from unihssl.errors import UserError
@@ -18,7 +18,7 @@ def available() -> dict[str, type[Method[Any]]]:
     """Every method by name. A file in this folder is enough; packages add theirs as `unihssl.methods` entries."""
     modules = [importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__)]
     found = [value for module in modules for value in vars(module).values()]
-    found += [_load(entry) for entry in entry_points(group="unihssl.methods")]
+    found += _from_packages()[0]
     methods: dict[str, type[Method[Any]]] = {}
     for method in found:
         named = isinstance(method, type) and issubclass(method, Method) and "name" in vars(method)
@@ -27,18 +27,26 @@ def available() -> dict[str, type[Method[Any]]]:
     return dict(sorted(methods.items()))
 
 
-def _load(entry: EntryPoint) -> Any:
-    try:
-        return entry.load()
-    except Exception as error:  # somebody else's package may fail in any way
-        raise UserError(
-            f"the method '{entry.name}' of another package ({entry.value}) fails to load: {error}"
-        ) from None
+@cache
+def _from_packages() -> tuple[list[Any], dict[str, str]]:
+    """Methods of other packages, and by name why some fail to load: only who asks for one of these need know."""
+    found, failures = [], {}
+    for entry in entry_points(group="unihssl.methods"):
+        try:
+            found.append(entry.load())
+        except Exception as error:  # another package may fail in any way
+            failures[entry.name] = (
+                f"the method '{entry.name}' of another package ({entry.value}) fails to load: {error}"
+            )
+    return found, failures
 
 
 def get(name: str) -> type[Method[Any]]:
+    """The method of this name; unknown names are refused."""
     methods = available()
     if name not in methods:
+        if name in _from_packages()[1]:
+            raise UserError(_from_packages()[1][name])
         near = difflib.get_close_matches(name, methods, n=1, cutoff=0.4)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise UserError(f"unknown method '{name}'{hint} (there are: {', '.join(methods)})")
