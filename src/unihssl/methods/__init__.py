@@ -27,7 +27,6 @@ def available() -> dict[str, type[Method[Any]]]:
     return dict(sorted(methods.items()))
 
 
-@cache
 def _from_packages() -> tuple[list[Any], dict[str, str]]:
     """Methods of other packages, and by name why some fail to load: only who asks for one of these need know."""
     found, failures = [], {}
