@@ -57,11 +57,9 @@ def test_train_prints_one_json_object_and_nothing_else(run):
 
 
 def test_training_learns_the_labeled_domain(image_folders, tmp_path):
-    knobs = {"test_fraction": 0.3, "epochs": 15, "pretrain_epochs": 5}
+    knobs = {"test_fraction": 0.3, "epochs": 30, "pretrain_epochs": 20}  # every one of four seeds is then all right
     result = unihssl(*train_args(*image_folders, tmp_path / "run", **knobs), "--json").result
-    assert (
-        result["labeled"]["accuracy"] >= 0.75
-    )  # 14 of 18; chance is a third, and some of each class look like another
+    assert result["labeled"]["accuracy"] >= 0.9
 
 
 def test_run_directory_holds_the_whole_run(run):
