@@ -69,7 +69,11 @@ class Settings:
     label_column: str = knob("label", "CSV column with the class name; empty in unlabeled rows.")
     group_by: str = knob("", "CSV column whose groups (patient, lesion) never straddle the split.")
     test_fraction: float = knob(0.1, "Share of each domain held out for testing.", low=0, high=0.9)
-    split: Literal["stratified", "random"] = knob("stratified", "How test images are drawn in each domain.")
+    split: Literal["stratified", "random", "search", "reserved"] = knob(
+        "stratified",
+        "How test images are drawn in each domain: by class or from all; `reserved`: a fixed fifth, whatever the seed; "
+        "`search`: by class, and that fifth is not touched, neither for training nor for testing.",
+    )
     label_shift: float = knob(
         1.0,
         "Thin the unlabeled training classes geometrically, the last to 1/label_shift (needs truth).",
@@ -93,6 +97,12 @@ class Settings:
 
     epochs: int = knob(100, "Epochs of the main training stage.", low=0)
     steps: int = knob(0, "Steps of the main training stage, in place of epochs; 0 goes by epochs.", low=0)
+    designed_steps: int = knob(
+        0,
+        "Steps that the preset's time constants (inverse decay, gradient reversal, moving averages) were made for: "
+        "they are scaled to the run's length. 0: used as they are.",
+        low=0,
+    )
     max_steps: int = knob(0, "Cap on the steps of each stage; 0 means none.", low=0)
     epoch_length: Literal["max", "min", "unlabeled"] = knob(
         "max", "An epoch passes once over the larger domain, the smaller, or the unlabeled one."

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from unihssl.data.copies import untrained
 from unihssl.data.domain import Domain
-from unihssl.data.split import split_domain, thin_classes
+from unihssl.data.split import Split, split_domain, thin_classes
 from unihssl.errors import UserError
 
 # Images per class of Office-31, classes in alphabetical order.
@@ -47,9 +48,9 @@ def test_office31_sizes_and_shares(name, train, test, seed):
 
 
 @pytest.mark.parametrize("total", [3, 9, 10, 11, 20, 30, 99, 100, 1797, 2427, 12413])
-@pytest.mark.parametrize("stratified", [True, False])
-def test_int_of_nine_tenths_trains(total, stratified):
-    split = split_domain(domain(np.arange(total) % 2), 0.1, 0, stratified)
+@pytest.mark.parametrize("kind", ["stratified", "random"])
+def test_int_of_nine_tenths_trains(total, kind):
+    split = split_domain(domain(np.arange(total) % 2), 0.1, 0, kind)
     assert len(split.train) == total * 9 // 10
     assert_disjoint_and_complete(split, total)
 
@@ -67,7 +68,7 @@ def test_the_largest_remainders_give_one_more():
 
 def test_random_split_ignores_classes():
     labels = np.repeat([0, 1], 100)
-    shares = {int((labels[split_domain(domain(labels), 0.1, seed, False).test] == 0).sum()) for seed in range(20)}
+    shares = {int((labels[split_domain(domain(labels), 0.1, seed, "random").test] == 0).sum()) for seed in range(20)}
     assert len(shares) > 1
 
 
@@ -193,3 +194,36 @@ def test_thin_classes_bounds(ratio, kept):
 def test_thin_classes_needs_the_truth():
     with pytest.raises(UserError, match="needs the class of every unlabeled training image"):
         thin_classes(np.arange(4), np.array([0, 1, -1, 0]), 2.0, 0)
+
+
+def test_the_reserved_fifth_is_fixed_and_the_search_never_touches_it():
+    d = domain(np.arange(2000) % 4)
+    reserved = [split_domain(d, 0.1, seed, "reserved") for seed in (0, 1)]
+    np.testing.assert_array_equal(reserved[0].test, reserved[1].test)
+    assert_disjoint_and_complete(reserved[0], 2000)
+    assert 0.17 < len(reserved[0].test) / 2000 < 0.23
+    searches = [split_domain(d, 0.1, seed, "search") for seed in (0, 1)]
+    for search in searches:
+        np.testing.assert_array_equal(np.sort(np.concatenate([search.train, search.test])), reserved[0].train)
+    assert set(searches[0].test) != set(searches[1].test)
+
+
+def test_groups_are_reserved_whole():
+    groups = np.arange(1000) // 5
+    split = split_domain(domain(np.arange(1000) % 2, groups), 0.1, 0, "reserved")
+    assert not set(groups[split.train]) & set(groups[split.test])
+
+
+def test_copies_of_training_samples_are_not_tested(tmp_path):
+    """Across domains too; only files that share their size are read."""
+    files = []
+    for name, content in {"a": b"same", "b": b"other", "c": b"same", "d": b"longer than all"}.items():
+        (tmp_path / name).write_bytes(content)
+        files.append(tmp_path / name)
+    first = Domain("first", files[:2], ("a", "b"), np.array([0, 1]), (0, 1))
+    second = Domain("second", files[2:], ("c", "d"), np.array([0, 1]), (0, 1))
+    splits = untrained([first, second], [Split(np.array([0]), np.array([1])), Split(np.array([]), np.array([0, 1]))])
+    assert [split.test.tolist() for split in splits] == [[1], [1]]
+    arrays = Domain("arrays", np.array([[1.0], [2.0], [1.0]]), ("a", "b", "c"), np.array([0, 1, 0]), (0, 1))
+    (split,) = untrained([arrays], [Split(np.array([0]), np.array([1, 2]))])
+    assert split.test.tolist() == [1]

@@ -418,3 +418,44 @@ def test_advice_names_nothing_that_was_done():
 def test_a_confidence_that_would_always_be_one_is_refused():
     with pytest.raises(UserError, match="first_half=fold leaves no mass in the labeled half"):
         fit(first_half="fold", confidence="unlabeled_mass")
+
+
+@pytest.mark.parametrize(("least", "view"), [(0.0, "strong"), (0.01, "strong"), (1.0, "weak")])
+def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monkeypatch, least, view):
+    real, logits = Classifier.forward_views, {}
+
+    def forward_views(self: Classifier, views: dict[str, Tensor], *, joint: bool = True) -> Any:
+        features, found = real(self, views, joint=joint)
+        logits.update(found)
+        return features, found
+
+    def around(method: UniHSSL, batch: Any, proceed: Callable[[], Any]) -> Any:
+        losses = proceed()
+        both_halves = torch.logaddexp(*logits[view].chunk(2, dim=1))
+        assert losses.terms["confusion"].item() == pytest.approx(class_confusion(both_halves, 2.5).item(), abs=1e-9)
+        seen.append(losses.stats.get("affinity"))
+        return losses
+
+    def begin(method: UniHSSL, data: Any, proceed: Callable[[], Any]) -> None:
+        proceed()
+        if not least:
+            return
+        data.reseed_before(1)  # what the affinity was drawn from
+        for _ in data.unlabeled.sweep(data.random):
+            pass
+        right = {"strong": 0, "test": 0}
+        for samples in data.labeled.sweep(data.random):
+            for name in right:
+                for image, y in zip(getattr(samples, name), samples.y, strict=True):
+                    right[name] += int(method.network.evaluate(image[None])[1][0, :C].argmax() == y)
+        assert method.affinity.item() == pytest.approx(right["strong"] / right["test"])
+
+    seen: list[Tensor | None] = []
+    monkeypatch.setattr(Classifier, "forward_views", forward_views)
+    watch(monkeypatch, "adapt", around)
+    watch(monkeypatch, "begin_adapt", begin)
+    # With many classes of noise strong views lose some; the threshold of 1 is above, that of 0.01 below.
+    fit(unlabeled_view="strong", lambda_confusion=1.0, least_affinity=least, strong_view="randaugment_cutout")
+    assert seen and (least > 0) == (seen[0] is not None)
+    if view == "weak":
+        assert float(seen[0]) < 1  # type: ignore[arg-type]

@@ -1,13 +1,16 @@
 """Optimiser, schedule and device, from the settings."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
 from unihssl import UserError
 from unihssl.config import Settings
 from unihssl.methods.ema import EMA
+from unihssl.methods.recipe import resolve
 from unihssl.models.backbones import SmallCNN, pick_device
 from unihssl.models.classifier import Classifier
 from unihssl.training.fabric import make_fabric
@@ -102,3 +105,38 @@ def test_restored_momentum_is_laid_out_like_the_weights(network):
     for before, now in pairs:
         buffer = other.state[now]["momentum_buffer"]
         assert torch.equal(buffer, optimizer.state[before]["momentum_buffer"]) and buffer.stride() == now.stride()
+
+
+def test_time_constants_follow_the_length_of_the_run():
+    """A preset made for 20,000 steps ends a run of any length at the same rate."""
+    made_for = Settings(lr_schedule="inverse", decay_gamma=4e-4, designed_steps=20_000)
+    as_is = replace(made_for, designed_steps=0)
+    for share in (0.0, 0.25, 1.0):
+        factor = schedule_factor(as_is, round(share * 20_000), share)
+        assert schedule_factor(made_for, round(share * 500), share) == pytest.approx(factor)
+    assert schedule_factor(as_is, 500, 1.0) > 0.85 > 0.2 > schedule_factor(made_for, 500, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("asked", "steps"),
+    [
+        ({"method": "mcc"}, 30_000),
+        ({"method": "mcc", "epochs": 3}, 30_000),
+        ({"method": "mcc", "dataset": "office-31"}, 10_000),
+        ({"method": "fixmatch", "backbone": "small_cnn"}, 0),  # its constants are made for short runs
+        ({"method": "unihssl"}, 0),
+        ({"method": "mcc", "designed_steps": 100}, 100),
+    ],
+)
+def test_presets_know_the_length_they_were_made_for(asked, steps):
+    assert resolve(asked)[0].designed_steps == steps
+
+
+def test_an_average_follows_as_far_as_several_updates_would():
+    network, start = nn.Linear(2, 2).double(), nn.Linear(2, 2).double()
+    one, several = EMA(start, 0.9), EMA(start, 0.9)
+    several.update(network, 2.0)
+    for _ in range(2):
+        one.update(network)
+    for a, b in zip(one.network.parameters(), several.network.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-12, rtol=0)

@@ -13,9 +13,10 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
+from unihssl.data.copies import untrained
 from unihssl.data.domain import Domain, labeled_domain, unlabeled_domain
 from unihssl.data.placement import place_stores
-from unihssl.data.source import Label
+from unihssl.data.source import Label, counted
 from unihssl.data.split import Split, split_domain, thin_classes
 from unihssl.data.store import Store, fill_store, stored_size
 from unihssl.data.views import Views
@@ -152,12 +153,22 @@ def load_pair(
     def load(domain: Domain, role: str) -> Part:
         waiting = progress(f"waiting for another process that decodes {role}")
         readable, store = fill_store(domain, size, progress(f"decoding {role}"), cache, waiting)
-        stratified = settings.split == "stratified"
-        return Part(readable, store, split_domain(readable, settings.test_fraction, settings.seed, stratified))
+        return Part(readable, store, split_domain(readable, settings.test_fraction, settings.seed, settings.split))
 
     labeled, unlabeled = load(source, "labeled"), load(target, "unlabeled")
     if settings.label_shift > 1:
         split = unlabeled.split
         thinned = thin_classes(split.train, unlabeled.domain.labels, settings.label_shift, settings.seed)
         unlabeled = Part(unlabeled.domain, unlabeled.store, Split(thinned, split.test))
+    parts = [labeled, unlabeled]
+    splits = untrained([part.domain for part in parts], [part.split for part in parts])
+    labeled, unlabeled = map(_with_split, parts, splits)
     return DomainPair(labeled, unlabeled, size)
+
+
+def _with_split(part: Part, split: Split) -> Part:
+    """The part with fewer test samples, and a note if there are."""
+    fewer = len(part.split.test) - len(split.test)
+    note = f"{part.domain.name}: {counted(fewer, 'test sample')} not used, as byte-identical copies train"
+    domain = replace(part.domain, notes=(*part.domain.notes, note)) if fewer else part.domain
+    return Part(domain, part.store, split)

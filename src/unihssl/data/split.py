@@ -1,5 +1,6 @@
 """Training and test samples: drawn for each domain, by class, from the run's seed alone."""
 
+import zlib
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +17,16 @@ class Split:
     test: np.ndarray
 
 
-def split_domain(domain: Domain, fraction: float, seed: int, stratified: bool = True) -> Split:
+def split_domain(domain: Domain, fraction: float, seed: int, kind: str = "stratified") -> Split:
     """Hold out `fraction` of the N samples whose class is known; the rest, and all unknown ones, train.
 
+    The kinds are those of `Settings.split`; the size of the reserved part is fixed.
     int((1 - fraction) * N) of them train, as usual in this field. Groups stay whole. Why not scikit-learn: its
     stratified split refuses classes of one sample, and test sets smaller than the number of classes.
     """
+    if kind in ("reserved", "search"):
+        return _with_reserve(domain, fraction, seed, kind)
+    stratified = kind == "stratified"
     known = np.flatnonzero(domain.known)
     rng = np.random.default_rng(seed)
     if domain.groups is not None and not stratified:
@@ -36,6 +41,17 @@ def split_domain(domain: Domain, fraction: float, seed: int, stratified: bool = 
     if len(train) < 2:
         raise UserError(f"{domain.name}: {len(train)} training images are left after the split; 2 are needed")
     return Split(train, np.sort(test))
+
+
+def _with_reserve(domain: Domain, fraction: float, seed: int, kind: str) -> Split:
+    """Test on the reserved fifth, or leave it out and split the rest. Names decide who is in it, groups stay whole."""
+    names = domain.names if domain.groups is None else domain.groups
+    reserved = domain.known & np.array([zlib.crc32(str(name).encode()) % 5 == 0 for name in names], dtype=bool)
+    rest = np.flatnonzero(~reserved)
+    if kind == "reserved":
+        return Split(rest, np.flatnonzero(reserved))
+    split = split_domain(domain.keep(rest), fraction, seed)
+    return Split(rest[split.train], rest[split.test])
 
 
 def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:

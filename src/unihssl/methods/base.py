@@ -120,6 +120,7 @@ class Method(nn.Module, Generic[P]):
         super().__init__()
         self.params, self.task, self.settings = params, task, settings
         self.processes = ProcessGroup()
+        self.time_scale = 1.0  # steps of the preset's design to one step of this stage
         self.ema: EMA | None = None  # of `network`
         self.network = self.make_network(make_encoder)
         self.setup(make_encoder)
@@ -144,7 +145,7 @@ class Method(nn.Module, Generic[P]):
     def after_step(self) -> None:
         """Called after the optimiser's step: the moving average follows, if the method keeps one."""
         if self.ema:
-            self.ema.update(self.network)
+            self.ema.update(self.network, self.time_scale)
 
     def finish(self, data: PairedData) -> None:
         """Called when training has ended; leaves in `network` what predicts: the moving average, if there is one."""

@@ -115,7 +115,7 @@ class BiAdapt(Method[BiAdaptParams]):
         if self.params.transfer == "coral":
             return coral(self.processes.gather(labeled), self.processes.gather(unlabeled))
         features = torch.cat([labeled, unlabeled])
-        coefficient = reversal_coefficient(step, self.params.reversal_steps)
+        coefficient = reversal_coefficient(step, self.params.reversal_steps / self.time_scale)
         guess = self.discriminator(reverse_gradient(features, coefficient)).squeeze(1)
         return F.binary_cross_entropy_with_logits(guess, domain_labels(len(labeled), len(unlabeled), guess))
 

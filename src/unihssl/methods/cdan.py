@@ -62,7 +62,7 @@ class CDAN(Method[CDANParams]):
     def step(self, batch: PairedBatch) -> Losses:
         p, views = self.params, {"labeled": batch.labeled.weak, "unlabeled": batch.unlabeled.weak}
         features, logits = self.network.forward_views(views, joint=p.batch_norm == "joint")
-        coefficient = reversal_coefficient(batch.step, p.reversal_steps)
+        coefficient = reversal_coefficient(batch.step, p.reversal_steps / self.time_scale)
         g = torch.cat(list(logits.values())).softmax(1)
         joint = self.multilinear(torch.cat(list(features.values())), g.detach())
         guess = self.discriminator(reverse_gradient(joint, coefficient)).squeeze(1)

@@ -15,10 +15,11 @@ class EMA(nn.Module):
         self.network = copy.deepcopy(network).requires_grad_(False)
 
     @torch.no_grad()
-    def update(self, network: nn.Module) -> None:
+    def update(self, network: nn.Module, updates: float = 1.0) -> None:
+        """Follow the network as far as this many updates with fixed weights would."""
         averages: list[Tensor] = list(self.network.parameters())
         weights: list[Tensor] = list(network.parameters())
-        torch._foreach_lerp_(averages, weights, 1 - self.decay)
+        torch._foreach_lerp_(averages, weights, 1 - self.decay**updates)
         for buffer, current in zip(self.network.buffers(), network.buffers(), strict=True):
             buffer.copy_(current)
 

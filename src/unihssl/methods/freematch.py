@@ -66,7 +66,7 @@ class FreeMatch(FixMatch):
         """Eqs. 5-6: averages of the largest probability, of all probabilities, and of the predicted classes."""
         confidence, target = prediction.max(1)
         histogram = F.one_hot(target, prediction.shape[1]).to(prediction).mean(0)
-        rate = 1 - self.params.decay
+        rate = 1 - self.params.decay**self.time_scale
         self.confidence.lerp_(confidence.mean(), rate)
         self.class_means.lerp_(prediction.mean(0), rate)
         self.histogram.lerp_(histogram, rate)

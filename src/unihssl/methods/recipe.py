@@ -37,6 +37,7 @@ def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
     # A backbone's needs override the default preset, but not one that was asked for.
     is_default = preset == preset_name(method.name)
     knobs = preset_knobs | backbone if is_default else backbone | preset_knobs
+    knobs["designed_steps"] = knobs.get("steps", 0)
     for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
         if general in asked:
             knobs.pop(special, None)  # else asking for the general one would do nothing

@@ -86,7 +86,7 @@ class SimMatch(Method[SimMatchParams]):
 
     def after_step(self) -> None:
         """The teacher follows; the bank takes this step's keys only now, as the backward pass needs the old ones."""
-        self.teacher.update(nn.ModuleList([self.network, self.projector]))
+        self.teacher.update(nn.ModuleList([self.network, self.projector]), self.time_scale)
         rows, keys, labels = map(self.processes.gather, self._new_keys)
         self.bank[rows], self.bank_labels[rows] = keys, labels
         self.filled.index_fill_(0, rows, True)  # filled[rows] = True would make the GPU wait

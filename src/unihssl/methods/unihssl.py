@@ -28,10 +28,13 @@ class UniHSSL(Method[UniHSSLParams]):
     name = "unihssl"
     paper = "Heidari et al., Uni-HSSL, CVPR 2025 (arXiv 2503.00286)"
     presets = {"robust": {"": ROBUST}, "paper": {}}
+    affinity: Tensor
 
     def setup(self, make_encoder: MakeEncoder) -> None:
         self.num_classes = self.task.num_classes
         self.pseudo_labels = PseudoLabels(self.task.num_unlabeled, self.num_classes, self.params)
+        if self.params.least_affinity:
+            self.register_buffer("affinity", torch.ones(()))
         self.alignment = PrototypeAlignment(self.num_classes, self.network.feature_dim, self.params)
 
     @classmethod
@@ -72,6 +75,20 @@ class UniHSSL(Method[UniHSSLParams]):
                 initial = logits[:, : self.num_classes].softmax(1)
                 self.pseudo_labels.table[samples.rows] = expand_labels(initial, self.num_classes, domain=1)
         self._start_second_half()
+        if self.params.least_affinity:
+            self.affinity.copy_(self._strong_affinity(data))
+
+    def _strong_affinity(self, data: PairedData) -> Tensor:
+        """Accuracy of the pre-trained classes on strong views of the labeled samples, as a share of that on test views.
+
+        Low where strong views break what tells the classes apart (Gontijo-Lopes et al., 2020, call it affinity).
+        """
+        right = {"test": self.affinity.new_zeros(()), "strong": self.affinity.new_zeros(())}
+        for samples in data.labeled.sweep(data.random):
+            for view in right:
+                logits = self.network.evaluate(getattr(samples, view))[1][:, : self.num_classes]
+                right[view] += (logits.argmax(1) == samples.y).sum()
+        return right["strong"] / right["test"].clamp(min=1)
 
     def _start_second_half(self) -> None:
         head, half = self.network.head, self.num_classes
@@ -115,16 +132,23 @@ class UniHSSL(Method[UniHSSLParams]):
         pseudo_loss = trusted_cross_entropy(student_logits, targets, trusted, kept_only=kept_only)
         losses.add("pseudo", pseudo_loss, p.lambda_pl * rise)
         if p.lambda_confusion:
-            by_class = torch.logaddexp(*student_logits.chunk(2, dim=1))
+            by_class = torch.logaddexp(*self._confused(student_logits, gather(logits["weak"])).chunk(2, dim=1))
             losses.add("confusion", class_confusion(by_class, p.confusion_temperature), p.lambda_confusion)
         if p.lambda_pa:
             losses.add("prototype", self._alignment_loss(batch, features, pseudo, trusted), p.lambda_pa * rise)
         if mix:
             losses.add("mixup", self._mixup_loss(logits["mixed"], mix, labels, targets, trusted), p.lambda_mixup * rise)
+        if p.least_affinity:
+            losses.log("affinity", self.affinity)
         losses.log("mask_rate", trusted.float().mean())
         losses.log("pseudo_agreement", (self._classes(pseudo) == self._classes(prediction)).float().mean())
         losses.log("unlabeled_half", pseudo[:, self.num_classes :].sum(1).mean())
         return losses
+
+    def _confused(self, student: Tensor, weak: Tensor) -> Tensor:
+        """The logits whose class confusion is taken: of weak views where strong ones lose the classes."""
+        least = self.params.least_affinity
+        return torch.where(self.affinity < least, weak, student) if least else student
 
     def _labels(self, y: Tensor, dtype: torch.dtype) -> Tensor:
         """Eq. 4: labels as one-hot rows over 2C classes (B, 2C)."""

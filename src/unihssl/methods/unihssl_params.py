@@ -41,6 +41,14 @@ class UniHSSLParams:
     lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
 
+    least_affinity: float = knob(
+        0.0,
+        "Class confusion sees weak views if strong ones keep less than this share of the accuracy on the labeled "
+        "training samples after pre-training.",
+        low=0,
+        high=1,
+    )
+
     initial_view: Literal["test", "train"] = knob("test", "View that the initial pseudo-labels are made from.")
     second_half: Literal["random", "zeros", "copy"] = knob("random", "Start of the unlabeled half of the head.")
     bottleneck: int = knob(0, "Width of a layer between backbone and head; 0 for none.", low=0)
@@ -87,5 +95,5 @@ class UniHSSLParams:
 
 # The default: what a search found to work (docs/recipe.md has each knob's reason and worth).
 ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
-ROBUST |= {"unlabeled_view": "strong", "pseudo_kind": "hard", "beta": 0.5}
+ROBUST |= {"unlabeled_view": "strong", "least_affinity": 0.82, "pseudo_kind": "hard", "beta": 0.5}
 ROBUST |= {"bottleneck": 1024, "lr": 1e-3, "head_lr": 10.0}

@@ -96,6 +96,9 @@ class Trainer:
             self.data.reseed_before(index)
             stage.begin(self.data)
             share_memory(self.fabric, self.method)
+        for part in self.method.modules():
+            if isinstance(part, Method):
+                part.time_scale = stage.settings.designed_steps / total if stage.settings.designed_steps else 1.0
         optimizer = make_optimizer(stage.trains or self.method, stage.settings, self.method)
         if optimizer_state:
             restore_momentum(optimizer, optimizer_state)

@@ -53,7 +53,8 @@ def schedule_factor(settings: Settings, step: int, progress: float) -> float:
     if settings.lr_schedule == "cosine_7_16":
         return rise * math.cos(7 * math.pi * progress / 16)
     if settings.lr_schedule == "inverse":
-        return float(rise * (1 + settings.decay_gamma * step) ** -settings.decay_power)
+        steps = progress * settings.designed_steps if settings.designed_steps else step
+        return float(rise * (1 + settings.decay_gamma * steps) ** -settings.decay_power)
     return rise
 
 

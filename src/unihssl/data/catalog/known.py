@@ -2,13 +2,14 @@
 
 import difflib
 
-from unihssl.data.catalog import digits, isic, office31, office_caltech, office_home, pacs, visda
+from unihssl.data.catalog import aerial, digits, isic, office31, office_caltech, office_home, pacs, visda
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, plain
 from unihssl.data.source import Source
 from unihssl.errors import UserError
 
 DATASETS: dict[str, Dataset] = {
-    module.DATASET.name: module.DATASET for module in (office31, office_home, visda, isic, pacs, office_caltech, digits)
+    module.DATASET.name: module.DATASET
+    for module in (office31, office_home, visda, isic, pacs, office_caltech, aerial, digits)
 }
 
 

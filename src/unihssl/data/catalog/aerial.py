@@ -1,0 +1,27 @@
+"""Aerial photographs: seven classes that RSSCN7 (Zou et al., 2015) and AID (Xia et al., 2017) share, 150 of each."""
+
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+from unihssl.data.catalog.layouts import find_domain
+
+_CLASSES = ("Field", "Forest", "Grass", "Industry", "Parking", "Resident", "RiverLake")
+
+
+def _domain(name: str, short: str) -> CatalogDomain:
+    return CatalogDomain(name, short, dict.fromkeys(_CLASSES, 150), (name,))
+
+
+DATASET = Dataset(
+    name="aerial",
+    title="Aerial (RSSCN7, AID)",
+    classes=_CLASSES,
+    domains=(_domain("rsscn7", "R"), _domain("aid", "I")),
+    pairs=(),
+    licence="none stated; for research",
+    source="https://sites.google.com/site/qinzoucn/documents (RSSCN7), https://captain-whu.github.io/AID (AID)",
+    archives=("RSSCN7.zip", "AID.zip"),
+    get="fetch both with a browser, and put 150 images of each class into the folders below",
+    tree="rsscn7/<class>/000.jpg\naid/<class>/000.jpg",
+    find=find_domain,
+    archive_hints=("rsscn7*", "aid*"),
+    class_aliases={"farmland": "Field", "meadow": "Grass", "industrial": "Industry", "river": "RiverLake"},
+)
