@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from common import report
-from usual_recipe import make_jpeg_domain
+from usual_loop import make_jpeg_domain
 
 from unihssl.run_folder import RunFolder
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from common import captured, milliseconds, random_images, report
-from usual_recipe import make_jpeg_domain, usual_recipe
+from usual_loop import make_jpeg_domain, usual_loop
 
 from unihssl import methods
 from unihssl.api import train
@@ -215,7 +215,7 @@ def against_the_usual(arguments: argparse.Namespace) -> list[dict[str, Any]]:
         device = make_fabric(resolve({})[0]).device
         for workers in (4, 8):
             network = EncoderFactory(arguments.backbone, "none")()[0]
-            speed = usual_recipe(*folders, network, arguments.classes, 80, 20, workers, device)
+            speed = usual_loop(*folders, network, arguments.classes, 80, 20, workers, device)
             rows.append({"loop": f"usual, {workers} workers a domain", "samples/s": speed.fetched_per_second})
         ms, samples = loop_speed("unihssl:paper", arguments, (folders[0], folders[1]), cache=f"{scratch}/cache")
         rows.append({"loop": "ours", "samples/s": 1e3 * samples / ms})
@@ -237,7 +237,7 @@ def main() -> None:
     parser.add_argument("--graph-only", action="store_true", help="leave the loop with graph=off out")
     parser.add_argument("--tune", action="store_true", help="let cuDNN try its algorithms and take the fastest")
     parser.add_argument("--pack", default="", help="how many runs to put on one card at once, such as 1,2,3")
-    parser.add_argument("--usual", action="store_true", help="compare with the usual recipe on JPEG folders")
+    parser.add_argument("--usual", action="store_true", help="compare with the usual training loop on JPEG folders")
     parser.add_argument("--json", type=Path, default=None, help="write the numbers here")
     arguments = parser.parse_args()
     if arguments.steps < SETTLED + LOG_EVERY:
@@ -255,7 +255,7 @@ def main() -> None:
     if rows:
         report(f"throughput {arguments.backbone}", rows, arguments)
     if arguments.usual:
-        report(f"against the usual recipe, {arguments.backbone}", against_the_usual(arguments), arguments)
+        report(f"against the usual training loop, {arguments.backbone}", against_the_usual(arguments), arguments)
     together = [packed(int(count), arguments) for count in arguments.pack.split(",") if count]
     if together:
         report(f"packed {arguments.backbone}", together, arguments)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __version__ = "0.2.0.dev0"
 __all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load"]
 
-_HOME = {
-    "Model": ("unihssl.evaluation.model", "Model"),
-    "UserError": ("unihssl.errors", "UserError"),
-    "evaluate": ("unihssl.api", "evaluate"),
-    "fit": ("unihssl.api", "fit"),
-    "load": ("unihssl.evaluation.model", "load_model"),
+_MODULES = {
+    "Model": "evaluation.model",
+    "load": "evaluation.model",
+    "UserError": "errors",
+    "evaluate": "api",
+    "fit": "api",
 }
 
 
@@ -32,9 +32,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """Import on first use: `import unihssl` and the command line's help must not wait for torch."""
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'unihssl' has no attribute '{name}'")
     from importlib import import_module
 
-    module, attribute = _HOME[name]
-    return getattr(import_module(module), attribute)
+    return getattr(import_module(f"unihssl.{_MODULES[name]}"), "load_model" if name == "load" else name)

@@ -15,12 +15,12 @@ import torch
 from unihssl import methods
 from unihssl.config import Settings, changes_result, parse, parse_saved
 from unihssl.data.batch_random import seed_for
-from unihssl.data.pair import DomainPair, Part, load_pair, read_domains, vector_size
+from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.views import Views
-from unihssl.errors import UserError
+from unihssl.errors import Setting, Spell, UserError, python_spelling, worded
 from unihssl.evaluation.collapse_check import collapse_warnings
 from unihssl.evaluation.metrics import score
-from unihssl.evaluation.model import Model, Predictions, load_model
+from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import known_samples
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
@@ -57,6 +57,8 @@ def fit(
     images, and an unlabeled domain that was probably not learnt, are Python warnings. Both are in the returned model's
     `result`, too ("notes", "warnings").
     """
+    if resume and out is None:
+        raise UserError(f"{Setting('resume', True)} needs {Setting('out')}, the folder of the run to resume")
     folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
     with folder as path, Display(quiet=not verbose) as display:
         model = train(Path(path), labeled, unlabeled, knobs, resume=resume, display=display)
@@ -129,14 +131,31 @@ def evaluate(
     >>> unihssl.evaluate("runs/first")["pooled"]["accuracy"]
 
     With `held_out` the sources are the run's own (they have moved, or were arrays), and only what the run held out is
-    used. The result has the keys of `result.json`.
+    used. The result has the keys of `result.json`. Its notes, such as on images that the run was trained on, are also
+    Python warnings.
     """
+    result = measure(run, labeled, unlabeled, device, held_out=held_out)
+    for note in result["notes"]:
+        warnings.warn(note, stacklevel=2)
+    return result
+
+
+def measure(
+    run: str | Path,
+    labeled: Any = None,
+    unlabeled: Any = None,
+    device: str = "auto",
+    *,
+    held_out: bool = False,
+    spell: Spell = python_spelling,
+) -> dict[str, Any]:
+    """What `evaluate` returns, without warnings; notes spell settings by `spell`."""
     folder = RunFolder(run)
     model = load_model(folder.path, device)
     samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
     result = score(parts, model.rule, model.classes_.tolist())
-    return result | {"notes": [note for part in samples.values() for note in part.domain.notes]}
+    return result | {"notes": [worded(note, spell) for part in samples.values() for note in part.domain.notes]}
 
 
 def settings_of(folder: RunFolder) -> Settings:
@@ -149,14 +168,12 @@ def _resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Sett
     """The run's own settings; those given again must agree unless they do not change the result."""
     saved = folder.read_config()
     method = methods.get(str(saved.get("method", Settings.method)))
-    if asked.get("method", method.name) != method.name:
-        raise UserError(f"{folder.path}: a resumed run keeps its settings, but method was {method.name}")
     kinds = (Settings, method.Params)
     before = all_knobs(*parse_saved(saved, kinds))
-    preset = asked.get("preset") or before["preset"]
-    if preset != before["preset"]:
-        raise UserError(f"{folder.path}: a resumed run keeps its settings, but preset was {before['preset']}")
-    settings, params = parse(before | dict(asked) | {"preset": preset}, kinds)
+    for name in ("method", "preset"):  # first: other settings may not be those of another method
+        if asked.get(name) not in (None, "", before[name]):
+            raise UserError(f"{folder.path}: a resumed run keeps its settings, but {name} was {before[name]}")
+    settings, params = parse(before | {name: value for name, value in asked.items() if name != "preset"}, kinds)
     settings = with_full_paths(settings)
     changed = [
         f"{name} was {before[name]}, now {value}"
@@ -231,16 +248,20 @@ def _describe(
 def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display) -> None:
     """Save the model, test it once, and check whether the unlabeled domain was learnt."""
     model.save(folder.path)
-    tested = {role: _predict_test(model, part) for role, part in pair.parts.items()}
+    tested = {}
+    for role, part in pair.parts.items():
+        rows = part.split.test
+        tested[role] = model.predict_store(part.store, rows), part.domain.labels[rows]
     model.result = score(tested, model.rule, pair.classes)
-    model.result["notes"] = [note for part in pair.parts.values() for note in part.domain.notes]
-    model.result |= _check_unlabeled(model, pair)
+    notes = [note for part in pair.parts.values() for note in part.domain.notes]
+    model.result["notes"] = [worded(note, display.spell) for note in notes]
+    model.result |= _check_unlabeled(model, pair, display.spell)
     for warning in model.result["warnings"]:
         display.note(f"warning: {warning}")
     folder.write_result(model.result)
 
 
-def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
+def _check_unlabeled(model: Model, pair: DomainPair, spell: Spell) -> dict[str, Any]:
     """Warnings from the predictions on some unlabeled training samples, without their labels.
 
     Where their labels are known, also the share predicted right, for diagnosis: no test sample is involved.
@@ -250,14 +271,11 @@ def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
     predicted = model.probabilities(model.predict_store(pair.unlabeled.store, rows)).argmax(1)
     advice = methods.get(model.method).advice(model.params)
     labels = pair.labeled.domain.labels[pair.labeled.split.train]
-    found: dict[str, Any] = {"warnings": collapse_warnings(predicted, labels, pair.classes, advice)}
+    warned = collapse_warnings(predicted, labels, pair.classes, advice)
+    found: dict[str, Any] = {"warnings": [worded(warning, spell) for warning in warned]}
     domain = pair.unlabeled.domain
     known = domain.known[rows]
     if known.any():
         correct = (predicted == domain.labels[rows])[known]
         found["unlabeled_training"] = {"n": len(correct), "accuracy": float(correct.mean())}
     return found
-
-
-def _predict_test(model: Model, part: Part) -> tuple[Predictions, np.ndarray]:
-    return model.predict_store(part.store, part.split.test), part.domain.labels[part.split.test]

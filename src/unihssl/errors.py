@@ -37,13 +37,17 @@ def python_spelling(setting: Setting) -> str:
     return f"fit(..., out={setting.value!r}, resume=True)" if setting.name == "resume_call" else str(setting)
 
 
+def worded(message: str, spell: Spell = python_spelling) -> str:
+    """The message, with every setting in it spelled by `spell`."""
+    return _MARKED.sub(lambda mark: spell(Setting(mark[1], ast.literal_eval(mark[2]))), message)
+
+
 class _WordedError(Exception):
     def __str__(self) -> str:
         return self.worded(python_spelling)
 
     def worded(self, spell: Spell) -> str:
-        """The message, with every setting in it spelled by `spell`."""
-        return _MARKED.sub(lambda mark: spell(Setting(mark[1], ast.literal_eval(mark[2]))), super().__str__())
+        return worded(super().__str__(), spell)
 
 
 class UserError(_WordedError):

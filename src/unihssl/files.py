@@ -26,11 +26,7 @@ def atomic(path: Path) -> Iterator[Path]:
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
-    except (
-        OSError,
-        RuntimeError,
-        SafetensorError,
-    ) as error:  # torch and safetensors have their own errors for a full disk
+    except (OSError, RuntimeError, SafetensorError) as error:  # the last two: torch and safetensors on a full disk
         raise write_error(path, error) from error
     finally:
         with suppress(OSError):  # the folder itself may be missing, read-only or a file

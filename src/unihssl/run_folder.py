@@ -13,18 +13,22 @@ result.json          written last: a run that has one is finished
 import contextlib
 import json
 import os
+import pickle
 import platform
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from filelock import FileLock, Timeout
 
 from unihssl.errors import Setting, UserError
-from unihssl.files import read_json, write_error, write_json, write_text
+from unihssl.files import atomic, make_folder, read_json, write_error, write_json, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
 
@@ -99,8 +103,44 @@ class RunFolder:
     def read_model(self) -> dict[str, Any]:
         return _dict(self.model)
 
-    def write_model(self, description: dict[str, Any]) -> None:
+    def write_model(self, description: dict[str, Any], weights: dict[str, "Tensor"]) -> None:
+        """The model's description and its weights; the folder is created."""
+        from safetensors.torch import save_file  # with torch, which commands without a model do not wait for
+
+        make_folder(self.path)
+        with atomic(self.weights) as temporary:
+            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, temporary)
         write_json(self.model, description)
+
+    def read_weights(self) -> dict[str, "Tensor"]:
+        from safetensors import SafetensorError
+        from safetensors.torch import load_file
+
+        try:
+            return load_file(self.weights)
+        except FileNotFoundError:
+            raise UserError(f"{self.weights}: no such weights file") from None
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{self.weights}: cannot be read, it is damaged ({error})") from None
+
+    def write_checkpoint(self, content: dict[str, Any]) -> None:
+        import torch
+
+        with atomic(self.checkpoint) as temporary:
+            torch.save(content, temporary)
+
+    def read_checkpoint(self) -> dict[str, Any]:
+        """What `write_checkpoint` wrote, on the CPU; nothing in it is executed."""
+        import torch
+
+        content = None
+        with contextlib.suppress(OSError, RuntimeError, EOFError, pickle.UnpicklingError):
+            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        if not isinstance(content, dict) or "fingerprint" not in content:
+            raise UserError(
+                f"{self.checkpoint}: the checkpoint cannot be read, it is damaged; delete it to start again"
+            )
+        return content
 
     def write_config(self, settings: dict[str, Any]) -> None:
         write_text(self.config, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
@@ -163,11 +203,15 @@ def environment() -> dict[str, Any]:
     """Command, versions and machine."""
     import torch
 
+    packages = {}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            packages[name] = version(name)
     return {
         "command": sys.argv,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "packages": packages,
         "threads": torch.get_num_threads(),
         "processes": torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
@@ -215,10 +259,3 @@ def _with_stats_apart(row: dict[str, Any]) -> dict[str, Any]:
     stats = {name: value for name, value in row.items() if name in OLD_STATS}
     place = {name: value for name, value in row.items() if name in PLACE}
     return place | {"terms": {n: v for n, v in row.items() if n not in place and n not in stats}, "stats": stats}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None

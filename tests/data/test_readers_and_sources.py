@@ -10,7 +10,7 @@ from unihssl.config import Settings
 from unihssl.data import domain
 from unihssl.data.domain import labeled_domain, unlabeled_domain
 from unihssl.data.images import find_images
-from unihssl.data.source import Source, some
+from unihssl.data.source import Source, first_few
 from unihssl.errors import UserError
 
 DEFAULTS = Settings()
@@ -186,7 +186,7 @@ class TestUnlabeledFolders:
         images(tmp_path, *(f"apple{i:02}/1.png" for i in range(12)))
         with pytest.raises(UserError, match=says("apple07", "and 4 more")):
             unlabeled_domain(tmp_path, ABC, DEFAULTS)
-        assert some(["a", "b", "c"], most=2) == "a, b and 1 more"
+        assert first_few(["a", "b", "c"], most=2) == "a, b and 1 more"
 
 
 class TestCsv:

@@ -120,3 +120,15 @@ def test_arrays_that_cannot_be_are_refused(vector_arrays, change, message):
 def test_unknown_settings_are_refused(vector_arrays):
     with pytest.raises(unihssl.UserError, match="unknown setting 'epoch': did you mean 'epochs'"):
         unihssl.fit(*vector_arrays, epoch=3)
+
+
+def test_resuming_needs_the_run(vector_arrays):
+    with pytest.raises(unihssl.UserError, match="resume=True needs out"):
+        unihssl.fit(*vector_arrays, resume=True)
+
+
+def test_evaluating_on_training_images_is_a_warning(image_folders, tmp_path):
+    knobs = {"method": "supervised", "backbone": "small_cnn", "max_steps": 2, "tensorboard": False}
+    unihssl.fit(*image_folders, out=tmp_path / "run", **knobs)
+    with pytest.warns(UserWarning, match="named like images that the run was trained on.* held_out=True takes only"):
+        unihssl.evaluate(tmp_path / "run", labeled=image_folders[0])

@@ -12,7 +12,7 @@ from unihssl.evaluation.model import Predictions
 def predictions(argmax: list[int], sums: list[int], domain: list[float] | None, classes: int = 3) -> Predictions:
     rules = {"argmax": np.eye(classes)[argmax], "sum": np.eye(classes)[sums]}
     names = tuple(map(str, range(len(argmax))))
-    return Predictions(names, rules, None if domain is None else np.array(domain))
+    return Predictions(names, np.array([]), rules, None if domain is None else np.array(domain))
 
 
 LABELED = predictions([0, 0, 1, 2], [0, 0, 1, 1], [0.1, 0.2, 0.6, 0.4]), np.array([0, 0, 1, 1])

@@ -97,7 +97,7 @@ def test_no_file_is_left_out_in_silence(model, image_arrays, tmp_path):
     (tmp_path / "bad.png").write_text("no image")
     with pytest.warns(UserWarning, match=r"skipped 1 of 3 images as unreadable .*bad.png"):
         assert len(model.predict(tmp_path)) == 2
-    with pytest.raises(unihssl.UserError, match=r"bad.png: cannot be read; predictions\(\) tells"):
+    with pytest.raises(unihssl.UserError, match=r"bad.png: cannot be read; predictions\(\) leaves"):
         model.predict([tmp_path / "bad.png", tmp_path / "0.png"])
     with pytest.raises(unihssl.UserError, match=r"bad.png: cannot be read"):
         model.predict([tmp_path / "bad.png", tmp_path])
@@ -168,3 +168,18 @@ def test_a_run_that_has_not_finished_says_so(image_arrays, tmp_path, monkeypatch
 def test_one_image_without_its_batch_is_refused(model):
     with pytest.raises(unihssl.UserError, match=r"looks like one image: pass x\[None\]"):
         model.predict(np.zeros((16, 16, 3), dtype=np.uint8))
+
+
+def test_predictions_have_classes_and_names(model, image_arrays):
+    x = image_arrays[1][0]
+    found = model.predictions(x)
+    np.testing.assert_array_equal(found.classes, model.predict(x))
+    assert len(found.names) == len(found.classes) == len(x)
+
+
+def test_a_model_of_a_method_that_is_not_installed_says_so(model, tmp_path):
+    model.save(tmp_path)
+    description = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(description | {"method": "theirs"}))
+    with pytest.raises(unihssl.UserError, match="its method 'theirs' is not installed here"):
+        unihssl.load(tmp_path)

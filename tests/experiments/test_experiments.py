@@ -202,7 +202,10 @@ def test_table_writes_by_the_suffix_and_names_what_is_wrong(tmp_path):
     assert len(json.loads(unihssl("table", runs, "--json").stdout)) == 11 + 16  # a benchmark and an ablation
     for name in ("a", "b"):
         shutil.copytree(next(iter(folders(runs))), tmp_path / "twice" / name)
-    assert "the same run twice" in str(unihssl("table", tmp_path / "twice").exception)
+    (row,) = json.loads(unihssl("table", tmp_path / "twice", "--json").stdout)
+    assert row["seeds"] == 1
+    printed = " ".join(unihssl("table", tmp_path / "twice", "--format", "markdown").stdout.split())
+    assert f"{tmp_path / 'twice' / 'a'} and {tmp_path / 'twice' / 'b'} are equal runs: counted once" in printed
     shutil.rmtree(tmp_path / "twice")
     assert "no finished run in it" in str(unihssl("table", tmp_path).exception)
     assert "no such folder" in str(unihssl("table", tmp_path / "x").exception)
@@ -224,7 +227,7 @@ def test_a_table_of_several_folders(tmp_path):
     assert unihssl("table", *both, runs, "--format", "markdown").stdout == whole  # copies count once
     copy = next(iter(folders(tmp_path / "a"))) / "result.json"
     copy.write_text(json.dumps(json.loads(copy.read_text()) | {"rule": "another"}))
-    assert "the same run twice" in str(unihssl("table", *both, runs).exception)
+    assert "one run with two results" in str(unihssl("table", *both, runs).exception)
     assert "x: no such folder" in str(unihssl("table", *both, tmp_path / "x").exception)
 
 
@@ -239,4 +242,7 @@ def test_a_call_for_fewer_runs_keeps_the_others_in_the_written_table(here, tmp_p
     (own,) = [f for f in folders(tmp_path) if "method: mcc" in (f / "config.yaml").read_text()]
     shutil.copytree(own, tmp_path / "older")  # as another version of this package would have called it
     assert unihssl("benchmark", *common, "--methods", "mcc").exit_code == 0
-    assert "the same run twice" in str(unihssl("benchmark", *common, "--methods", "supervised").exception)
+    result = json.loads((own / "result.json").read_text()) | {"rule": "another"}
+    (tmp_path / "older" / "result.json").write_text(json.dumps(result))
+    assert unihssl("benchmark", *common, "--methods", "mcc").exit_code == 0
+    assert "one run with two results" in str(unihssl("benchmark", *common, "--methods", "supervised").exception)

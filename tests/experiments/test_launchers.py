@@ -201,7 +201,7 @@ def test_what_cannot_work_is_refused():
         make_launcher("local", 2, 0.5)
     with pytest.raises(UserError, match="a share of a GPU or a whole number"):
         make_launcher("ray", 2, 1.5)
-    with pytest.raises(UserError, match="devices and nodes must be 1"):
+    with pytest.raises(UserError, match="use devices=1 and nodes=1"):
         list(run_grid([Run("mnist/uci", {"devices": 2})], LOAD, Path("out"), make_launcher()))
 
 

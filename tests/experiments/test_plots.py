@@ -18,11 +18,13 @@ import unihssl
 from unihssl.cli import app
 from unihssl.errors import UserError
 from unihssl.experiments.plots import (
+    RunFilter,
     confusion_matrices,
     feature_map,
     learning_curves,
     run_features,
-    run_guesses,
+    run_result,
+    select_runs,
     sensitivity_curve,
 )
 from unihssl.experiments.plots.confusion import count_confusions, normalise_rows, top_confusions
@@ -90,7 +92,7 @@ def test_curves_are_means_over_seeds_at_common_steps_and_break_between_stages(tm
     assert early.steps.tolist() == [10, 20] and early.mean.tolist() == [2.0, 2.0]
     assert early.std.tolist() == [pytest.approx(2**0.5), 0.0]
     assert (late.steps.tolist(), late.mean.tolist()) == ([40], [6.0])
-    (masked,) = curves(rows, "mask_rate")
+    (masked,) = curves(rows, "stats/mask_rate")
     assert (masked.steps.tolist(), masked.mean.tolist(), masked.std.tolist()) == ([40], [0.5], [0.0])
     assert stage_starts(rows) == {"fixmatch": 0, "late": 30}
     assert curves(rows, "nothing") == []
@@ -114,7 +116,8 @@ def test_metrics_of_0_1_0_are_read_with_terms_and_statistics_apart(tmp_path):
     flat |= {"labeled": 0.5, "pseudo": 0.25, "mask_rate": 0.75, "belief": 1.0, "router_accuracy": 1.0}
     (runs,) = histories([fake_run(tmp_path / "old", [flat])]).values()
     assert loss_terms(runs) == ["labeled", "pseudo"]
-    assert [curves(runs, name)[0].mean.tolist() for name in ("loss", "pseudo", "mask_rate")] == [[1.0], [0.25], [0.75]]
+    names = ("loss", "terms/pseudo", "stats/mask_rate")
+    assert [curves(runs, name)[0].mean.tolist() for name in names] == [[1.0], [0.25], [0.75]]
     assert curves(runs, "images_per_second") == []
 
 
@@ -131,8 +134,9 @@ def test_sensitivity_numbers_and_axes():
 
 
 def test_confusions_are_counted_by_row():
-    counts = count_confusions(np.array([0, 0, 0, 0, 1, 1]), np.array([0, 1, 1, 2, 1, 0]), 3)
-    assert counts.tolist() == [[1, 2, 1], [1, 1, 0], [0, 0, 0]]
+    names, found = count_confusions({"labeled": {"confusion": {"a": {"a": 1, "b": 2, "c": 1}, "b": {"a": 1, "b": 1}}}})
+    counts = found["labeled"]
+    assert names == ["a", "b", "c"] and counts.tolist() == [[1, 2, 1], [1, 1, 0], [0, 0, 0]]
     shares = normalise_rows(counts)
     assert shares[:2].tolist() == [[25, 50, 25], [50, 50, 0]] and np.isnan(shares[2]).all()
     assert top_confusions(counts, 2) == [(0, 1, 2, 50.0), (1, 0, 1, 50.0)]
@@ -169,11 +173,11 @@ def test_a_stage_with_one_line_in_the_log_is_seen():
     assert [drawn.get_marker() for drawn in axis.lines] == ["o", ""]
 
 
-def test_a_sensitivity_curve_marks_the_papers_value_and_supervised(tmp_path):
+def test_a_sensitivity_curve_marks_the_papers_value(tmp_path):
     points = {0.0: [0.7, 0.8], 0.01: [0.9, 0.8], 1.0: [0.6], 2.0: []}
-    options = {"knob": "lambda_pa", "paper_value": 0.01, "baseline": [0.5, 0.6], "title": "mnist/uci"}
+    options = {"knob": "lambda_pa", "paper_value": 0.01, "title": "mnist/uci"}
     printed = draw_twice(lambda out: sensitivity_curve(points, out, **options), tmp_path)
-    for text in ("lambda_pa (log scale)", "the paper's value, 0.01", "Supervised", "mnist/uci", "accuracy (%)"):
+    for text in ("lambda_pa (log scale)", "the paper's value, 0.01", "mnist/uci", "accuracy (%)"):
         assert text in printed
     printed = texts(sensitivity_curve({"wma": [0.5], "previous": [0.6]}, tmp_path / "v0.5", knob="pseudo_update"))
     assert "wma" in printed and "previous" in printed and (tmp_path / "v0.5.svg").exists()
@@ -185,16 +189,17 @@ def test_a_sensitivity_curve_marks_the_papers_value_and_supervised(tmp_path):
 
 
 def test_confusion_matrices_hold_numbers_or_a_list_of_the_worst(tmp_path):
-    truth, guess = np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1])
-    parts = {"labeled": (truth, guess), "unlabeled": (truth, truth), "empty": (truth[:0], truth[:0])}
-    printed = draw_twice(lambda out: confusion_matrices(parts, ["cat", "dog"], out, title="mcc"), tmp_path)
+    mixed, clean = {"cat": {"cat": 2, "dog": 1}, "dog": {"dog": 1}}, {"cat": {"cat": 3}, "dog": {"dog": 1}}
+    result = {"rule": "argmax", "labeled": {"confusion": mixed}, "unlabeled": {"confusion": clean}}
+    printed = draw_twice(lambda out: confusion_matrices(result, out, title="mcc"), tmp_path)
     for text in ("cat", "dog", "67", "33", "labeled domain: 75.0% of 4 right", "unlabeled domain: 100.0%", "mcc"):
         assert text in printed
-    many = [f"class {i}" for i in range(20)]
-    printed = texts(confusion_matrices({"labeled": (truth, guess)}, many, tmp_path / "many"))
+    many = {f"class {i}": {f"class {i}": 1} for i in range(20)}
+    many["class 0"] = {"class 0": 2, "class 1": 1}
+    printed = texts(confusion_matrices({"labeled": {"confusion": many}}, tmp_path / "many"))
     assert "class 0 → class 1: 1 (33%)" in printed and "67" not in printed.split()
     with pytest.raises(UserError, match="no test images of known class"):
-        confusion_matrices({}, ["a"], tmp_path / "none")
+        confusion_matrices({}, tmp_path / "none")
 
 
 def test_a_feature_map_shows_classes_and_domains(tmp_path):
@@ -218,33 +223,24 @@ def test_a_feature_map_shows_classes_and_domains(tmp_path):
         feature_map(before, np.zeros((60, 3)), domain, label, tmp_path / "x")
 
 
-def test_guesses_of_a_run_are_those_it_was_scored_by(run):
-    guesses = run_guesses(run)
-    result = json.loads((run / "result.json").read_text())
-    assert guesses.class_names == ["blue", "green", "red"] and guesses.method == "unihssl"
-    for role, (truth, guess) in guesses.parts.items():
-        assert len(truth) == result[role]["n"] and (truth == guess).mean() == result[role]["accuracy"]
-
-
-def test_what_a_run_noted_is_drawn_without_model_or_data(run, tmp_path):
+def test_what_a_run_saved_is_drawn_without_model_or_data(run, tmp_path):
     for name in ("config.yaml", "result.json"):
         (tmp_path / name).write_bytes((run / name).read_bytes())
-    noted, made = run_guesses(tmp_path), run_guesses(run, *sources_of(run), held_out=True)
-    assert (noted.class_names, noted.method) == (made.class_names, made.method)
-    for role, part in made.parts.items():
-        assert (count_confusions(*noted.parts[role], 3) == count_confusions(*part, 3)).all()
+    saved, made = run_result(tmp_path), run_result(run, *sources_of(run), held_out=True)
+    for part in ("labeled", "unlabeled"):
+        assert saved[part]["confusion"] == made[part]["confusion"]
     assert "of 18 right" in texts(plot("confusion", tmp_path, "--out", tmp_path))
 
 
-def test_a_result_of_an_older_version_has_its_guesses_made_again(run, tmp_path):
+def test_a_result_of_an_older_version_is_evaluated_again(run, tmp_path):
     shutil.copytree(run, tmp_path / "old")
     result = json.loads((run / "result.json").read_text())
     for part in ("pooled", "labeled", "unlabeled"):
         del result[part]["confusion"]
     (tmp_path / "old" / "result.json").write_text(json.dumps(result))
-    noted, made = run_guesses(run), run_guesses(tmp_path / "old")
-    for role, part in made.parts.items():
-        assert (count_confusions(*noted.parts[role], 3) == count_confusions(*part, 3)).all()
+    saved, made = run_result(run), run_result(tmp_path / "old")
+    for part in ("labeled", "unlabeled"):
+        assert saved[part]["confusion"] == made[part]["confusion"]
 
 
 def sources_of(run: Path) -> tuple[str, str]:
@@ -254,10 +250,10 @@ def sources_of(run: Path) -> tuple[str, str]:
 
 def test_arrays_given_again_are_cut_down_to_what_was_held_out(array_run, vector_arrays):
     result = json.loads((array_run / "result.json").read_text())
-    guesses = run_guesses(array_run, *vector_arrays, held_out=True)
-    for role, (truth, guess) in guesses.parts.items():
-        assert len(truth) == result[role]["n"] and (truth == guess).mean() == result[role]["accuracy"]
-    assert {len(truth) for truth, _ in run_guesses(array_run, *vector_arrays).parts.values()} == {60}
+    again, whole = (run_result(array_run, *vector_arrays, held_out=held_out) for held_out in (True, False))
+    for role in ("labeled", "unlabeled"):
+        assert [again[role][name] for name in ("n", "accuracy")] == [result[role][name] for name in ("n", "accuracy")]
+        assert whole[role]["n"] == 60
     with pytest.raises(UserError, match=r"labeled array: the labeled data of this run is not there.* with labeled"):
         run_features(array_run)
 
@@ -374,7 +370,7 @@ def test_what_is_missing_is_said(run, image_folders, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"no class of any unlabeled test image is known; give some with unlabeled"):
         plot("features", run, "--labeled", image_folders[0], "--out", tmp_path)
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="could not be written"):
+    with pytest.raises(UserError, match="cannot be made a folder"):
         plot("learning", run, "--out", tmp_path / "file")
     unihssl.load(run).save(tmp_path / "saved")
     with pytest.raises(UserError, match="not a run directory"):
@@ -391,7 +387,7 @@ def test_without_known_classes_the_unlabeled_domain_has_no_matrix_and_is_grey_on
     np.savez(tmp_path / "b.npz", x=u)
     knobs = {"method": "supervised", "max_steps": 2, "tensorboard": False}
     unihssl.fit(tmp_path / "a.npz", tmp_path / "b.npz", tmp_path / "run", **knobs)
-    assert list(run_guesses(tmp_path / "run").parts) == ["labeled"]
+    assert list(count_confusions(run_result(tmp_path / "run"))[1]) == ["labeled"]
     with pytest.raises(UserError, match="nothing was held out of the unlabeled domain"):
         unihssl.evaluate(tmp_path / "run", unlabeled=tmp_path / "b.npz", held_out=True)
     features = run_features(tmp_path / "run")
@@ -411,3 +407,12 @@ def test_neither_the_users_backend_nor_settings_are_touched(tmp_path):
         styled = sensitivity_curve({1: [0.5]}, tmp_path / "styled", knob="k")[1].read_bytes()
     assert styled == sensitivity_curve({1: [0.5]}, tmp_path / "plain", knob="k")[1].read_bytes()
     assert dict(matplotlib.rcParams) == before
+
+
+def test_a_run_by_itself_is_selected_by_its_row(tmp_path):
+    for name, row_name in (("a", "mcc:original"), ("b", "mcc")):
+        fake_run(tmp_path / name, [row(1, 1.0)], method="mcc", seed=0)
+        (tmp_path / name / "environment.json").write_text(json.dumps({"row": row_name}))
+    folders = [tmp_path / "a", tmp_path / "b"]
+    assert select_runs(folders, RunFilter(method="mcc:original")) == folders[:1]
+    assert select_runs(folders, RunFilter(method="mcc")) == folders

@@ -1,4 +1,4 @@
-"""What every method in the registry must do, whatever it is: learn, stop and go on, be saved, stay finite."""
+"""What every method in the registry must do, whatever it is: learn, stop and resume, be saved, stay finite."""
 
 import ast
 import zlib

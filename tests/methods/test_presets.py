@@ -259,3 +259,10 @@ def test_the_users_values_win_over_recipe_and_preset(method, preset):
 @pytest.mark.parametrize("method", methods.available())
 def test_no_knob_has_two_homes(method):
     assert not knob_fields(Settings).keys() & knob_fields(methods.get(method).Params).keys()
+
+
+def test_an_entry_for_an_unknown_data_set_is_refused(monkeypatch):
+    presets = {"finetune": {"": {"lr": 0.1}, "officehome": {"lr": 0.2}}}
+    monkeypatch.setattr(methods.get("mcc"), "presets", presets)
+    with pytest.raises(UserError, match="preset 'finetune' of mcc has entries for unknown data sets: officehome"):
+        resolve({"method": "mcc"})

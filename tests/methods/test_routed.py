@@ -71,9 +71,8 @@ def test_what_routing_is_worth():
         output = methods.get(ROUTED[0]).output(NETWORK, torch.tensor(rows), None)
         probabilities = {rule: p.numpy() for rule, p in output.probabilities.items()}
         names = tuple(map(str, range(len(rows))))
-        return Predictions(names, probabilities, output.unlabeled_domain.numpy(), output.oracle), np.ones(
-            len(rows), int
-        )
+        found = Predictions(names, np.array([]), probabilities, output.unlabeled_domain.numpy(), output.oracle)
+        return found, np.ones(len(rows), int)
 
     result = score({"labeled": predictions(labeled), "unlabeled": predictions(unlabeled)}, "argmax")
     assert result["domain_accuracy"] == pytest.approx(7 / 10)

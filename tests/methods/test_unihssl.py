@@ -14,8 +14,9 @@ from torch import Tensor
 
 import unihssl
 from conftest import colour_images
+from unihssl.cli.options import as_options
 from unihssl.config import Settings, knob_fields
-from unihssl.errors import UserError
+from unihssl.errors import UserError, worded
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.prototypes import PrototypeAlignment
@@ -410,9 +411,10 @@ def test_own_statistics_of_any_number_of_samples(count):
 
 
 def test_advice_names_nothing_that_was_done():
-    assert "preset=robust" in UniHSSL.advice(UniHSSLParams())
-    robust = UniHSSL.advice(resolve({"preset": "robust"})[1])
-    assert "robust" not in robust and "unlabeled_view=weak" in robust and "method=mcc+sup" in robust
+    assert "preset='robust'" in worded(UniHSSL.advice(UniHSSLParams()))
+    robust = worded(UniHSSL.advice(resolve({"preset": "robust"})[1]))
+    assert "robust" not in robust and "unlabeled_view='weak'" in robust and "method='mcc+sup'" in robust
+    assert "--set unlabeled_view=weak, " in worded(UniHSSL.advice(resolve({"preset": "robust"})[1]), as_options)
 
 
 def test_a_confidence_that_would_always_be_one_is_refused():

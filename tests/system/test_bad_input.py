@@ -12,6 +12,7 @@ from warm_cli import FAST, error, train, unihssl
 from unihssl import UserError, fit
 from unihssl.methods.unihssl import UniHSSL
 from unihssl.models.backbones import SmallCNN
+from unihssl.run_folder import RunFolder
 from unihssl.training.checkpoint import load_checkpoint
 
 
@@ -114,7 +115,7 @@ def test_a_run_of_no_steps(own_folders, tmp_path, method):
     labeled, unlabeled = own_folders()
     given = ["--labeled", labeled, "--unlabeled", unlabeled, "--method", method, *knobs]
     printed = unihssl("train", *given, "--out", tmp_path / "run").error
-    assert "0 steps to train (--set epochs=0): set epochs to 1 or more" in printed
+    assert "0 steps to train (--set epochs=0): use at least --set epochs=1" in printed
     # What it says to do can be done as it is: the refused run left nothing behind that stands in the way.
     assert unihssl("train", *given, "--out", tmp_path / "run", "--set", "epochs=1", "--json").result
 
@@ -191,7 +192,7 @@ def test_nan_keeps_the_last_good_checkpoint(image_arrays, tmp_path, monkeypatch)
         fit(*image_arrays, tmp_path / "run", **knobs)
     content = torch.load(tmp_path / "run" / "checkpoint.pt", weights_only=True)
     assert (content["stage"], content["step"]) == (1, 7)
-    position, state, _ = load_checkpoint(tmp_path / "run" / "checkpoint.pt", content["fingerprint"])
+    position, state, _ = load_checkpoint(RunFolder(tmp_path / "run"), content["fingerprint"])
     assert (position.stage, position.step) == (1, 7)
     assert all(t.isfinite().all() for t in state.values())
     monkeypatch.undo()

@@ -352,9 +352,9 @@ def test_a_saved_model_is_measured_on_images_it_is_given(run, image_folders, tmp
 
 
 def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
-    wishes = ("max_steps=2", "unlabeled_view=weak", "preset=paper")
+    settings = ("max_steps=2", "unlabeled_view=weak", "preset=paper")
     done = unihssl(
-        "demo", "--json", "--out", tmp_path, *(word for requested in wishes for word in ("--set", requested))
+        "demo", "--json", "--out", tmp_path, *(word for requested in settings for word in ("--set", requested))
     )
     assert [run["method"] for run in json.loads(done.stdout)["runs"]] == ["supervised", "unihssl"]
     found = yaml.safe_load((tmp_path / "unihssl-0" / "config.yaml").read_text())

@@ -1,4 +1,4 @@
-"""Runs that earlier versions left behind, in tests/fixtures: still loaded, measured, listed, drawn and continued."""
+"""Runs that earlier versions left behind, in tests/fixtures: still loaded, measured, listed, drawn and resumed."""
 
 import json
 import shutil
@@ -11,10 +11,11 @@ from typer.testing import CliRunner
 import unihssl
 from unihssl.cli import app
 from unihssl.data.catalog.digits import embedded_digits
+from unihssl.run_folder import RunFolder
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+# The stopped ones were stopped at step 3 of 9 of their last stage, on labeled.npz and unlabeled.npz.
 FINISHED = FIXTURES / "run-0.1.0-finished"  # MNIST to UCI digits, one epoch
-STOPPED = FIXTURES / "run-0.1.0-stopped"  # stopped at adapt step 3 of 9, on labeled.npz and unlabeled.npz
 EXPECTED = FIXTURES / "run-0.1.0-finished.json"  # class probabilities of the first digits of both domains
 
 
@@ -76,15 +77,31 @@ def test_its_curves_are_drawn(finished, tmp_path):
     assert all(Path(file).stat().st_size for file in files)
 
 
-def test_a_stopped_one_goes_on_to_its_end(tmp_path):
-    run = shutil.copytree(STOPPED, tmp_path / "run")
+@pytest.mark.parametrize(
+    ("fixture", "done"),
+    [
+        ("run-0.1.0-stopped", 9),  # Uni-HSSL
+        ("run-0.1.0-mcc-stopped", 3),  # schedule=inverse, a knob that has another name now
+        ("run-0.1.0-fixmatch-stopped", 3),  # ema=0.9: its checkpoint calls the moving average otherwise
+    ],
+)
+def test_a_stopped_one_resumes_to_its_end(tmp_path, fixture, done):
+    run = shutil.copytree(FIXTURES / fixture, tmp_path / "run")
     before = progress(run)
     labeled, unlabeled = FIXTURES / "labeled.npz", FIXTURES / "unlabeled.npz"
     model = unihssl.fit(labeled, unlabeled, out=run, resume=True, device="cpu")
     rows = progress(run)
-    assert len(before) == 9 and rows[:9] == before  # from where it was
-    assert [row["global_step"] for row in rows] == list(range(1, 16)) and rows[-1]["stage"] == "adapt"
+    assert len(before) == done and rows[:done] == before  # from where it was
+    assert [row["global_step"] for row in rows] == list(range(1, done + 7))
     assert (run / "result.json").exists() and not (run / "checkpoint.pt").exists()
     assert model.classes_.tolist() == ["blue", "green", "red"] and model.result["pooled"]["n"] == 6
     x = np.load(unlabeled)["x"]
     np.testing.assert_array_equal(unihssl.load(run, device="cpu").predict(x), model.predict(x))
+
+
+def test_a_resumed_one_keeps_its_schedule(tmp_path):
+    run = shutil.copytree(FIXTURES / "run-0.1.0-mcc-stopped", tmp_path / "run")
+    unihssl.fit(FIXTURES / "labeled.npz", FIXTURES / "unlabeled.npz", out=run, resume=True, device="cpu")
+    config = RunFolder(run).read_config()
+    factors = [(1 + config["decay_gamma"] * step) ** -config["decay_power"] for step in range(9)]
+    assert [row["lr"] for row in progress(run)] == pytest.approx([config["lr"] * factor for factor in factors])

@@ -1,4 +1,4 @@
-"""A run that was stopped or killed goes on as if nothing had happened."""
+"""A run that was stopped or killed resumes as if nothing had happened."""
 
 import json
 import os
@@ -56,7 +56,7 @@ def start(run: Path, folders: tuple[Path, Path], step: int, *more: str) -> Start
 
 
 def kill(run: Path, folders: tuple[Path, Path], step: int, delay: float) -> None:
-    """Go on with a run and kill it some time after it has come to this step."""
+    """Resume a run and kill it some time after it has come to this step."""
     before = run.with_name("before")
     run.mkdir(exist_ok=True)
     shutil.copytree(run, before)

@@ -145,7 +145,7 @@ def test_a_network_that_waits_for_the_gpu_runs_as_it_is(graph, tmp_path, replays
 
 
 def test_a_capture_that_fails_midway_costs_speed_not_the_run(tmp_path, monkeypatch):
-    """As it does without memory: streams and random numbers go on as if nothing had been."""
+    """As it does without memory: streams and random numbers are as they would have been."""
 
     class Failing(Uncertain):
         def forward(self, x):

@@ -99,5 +99,5 @@ def test_more_gpus_than_there_are(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     for there, printed in ((2, "2 GPUs are"), (1, "one GPU is")):
         monkeypatch.setattr(torch.cuda, "device_count", lambda there=there: there)
-        with pytest.raises(UserError, match=f"devices=4, but {printed} visible here: set devices={there}"):
+        with pytest.raises(UserError, match=f"devices=4, but {printed} visible here: use devices={there}"):
             make_fabric(Settings(devices=4))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, HELD_OUT, JSON, show_result
+from unihssl.cli.options import DEVICE, HELD_OUT, JSON, as_options, show_result
 
 
 def evaluate(
@@ -19,9 +19,9 @@ def evaluate(
 
     Make sure that none of the given images trained the model: the run's split.json lists those that did.
     """
-    from unihssl.api import evaluate as measure
+    from unihssl.api import measure
 
-    result = measure(run, labeled, unlabeled, device, held_out=held_out)
+    result = measure(run, labeled, unlabeled, device, held_out=held_out, spell=as_options)
     for note in [] if json else result["notes"]:
         typer.echo(f"note: {note}", err=True)
     show_result(result, json)

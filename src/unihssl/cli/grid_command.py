@@ -92,7 +92,7 @@ def run_and_report(options: GridOptions, protocol: "Protocol", runs: Sequence["R
     The written tables are of all runs of the data set and experiment in the output folder.
     """
     from unihssl.cli.grid_progress import GridProgress, name_of
-    from unihssl.data.source import counted, some
+    from unihssl.data.source import counted, first_few
     from unihssl.experiments.launchers import make_launcher
     from unihssl.experiments.pair_tables import detail_rows
     from unihssl.experiments.report import write_report
@@ -143,7 +143,7 @@ def run_and_report(options: GridOptions, protocol: "Protocol", runs: Sequence["R
             typer.echo(f"note: {note}", err=True)
         typer.echo(f"The tables are in {out}", err=True)
     if failures:
-        named = f"{some(list(failures))}; first: {next(iter(failures.values()))}"
+        named = f"{first_few(list(failures))}; first: {next(iter(failures.values()))}"
         raise UserError(f"{len(failures)} of {len(runs)} runs failed: {named}")
 
 

@@ -39,7 +39,7 @@ def learning(
     """
     from unihssl.experiments import plots
 
-    chosen = plots.chosen_runs(runs, plots.Wanted(pair, method, seed))
+    chosen = plots.select_runs(runs, plots.RunFilter(pair, method, seed))
     if all(map(plots.is_run, runs)):
         _print(plots.learning_curves(chosen, out / "learning"), json)
     else:
@@ -67,10 +67,9 @@ def confusion(
 
     plots.require_matplotlib()
     files: list[Path] = []
-    for run, stem in _stems(plots.chosen_runs(runs, plots.Wanted(pair, method, seed)), "confusion").items():
-        guesses = plots.run_guesses(run, labeled, unlabeled, held_out=held_out, device=device)
-        title = ", ".join(filter(None, [guesses.method, plots.described([run])]))
-        files += plots.confusion_matrices(guesses.parts, guesses.class_names, out / stem, title=title)
+    for run, stem in _stems(plots.select_runs(runs, plots.RunFilter(pair, method, seed)), "confusion").items():
+        result = plots.run_result(run, labeled, unlabeled, held_out=held_out, device=device)
+        files += plots.confusion_matrices(result, out / stem, title=plots.run_title(run))
     _print(files, json)
 
 

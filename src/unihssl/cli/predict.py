@@ -23,8 +23,7 @@ def predict(
     import json as json_format
 
     from unihssl.errors import UserError
-    from unihssl.evaluation.model import load_model
-    from unihssl.evaluation.table import write_predictions
+    from unihssl.evaluation.model import load_model, write_predictions
     from unihssl.files import make_folder
 
     target = out or Path("preds.csv")
@@ -37,7 +36,7 @@ def predict(
     samples = images[0] if len(images) == 1 else images
     predictions = model.predictions(samples)
     write_predictions(target, model, predictions)
-    counts = Counter(model.classes_[model.probabilities(predictions).argmax(1)].tolist())
+    counts = Counter(predictions.classes.tolist())
     if json:
         summary = {"out": str(target), "images": len(predictions.names), "classes": counts}
         typer.echo(json_format.dumps(summary | {"notes": predictions.notes}))

@@ -11,7 +11,7 @@ import numpy as np
 
 from unihssl.config import Settings
 from unihssl.data.readers import read
-from unihssl.data.source import Label, Source, some
+from unihssl.data.source import Label, Source, first_few
 from unihssl.errors import Setting, UserError
 
 UNKNOWN = -1  # the class number of a sample whose class is not known
@@ -55,7 +55,7 @@ def labeled_domain(source: Any, settings: Settings) -> Domain:
     missing = [name for name, label in zip(listed.names, listed.labels, strict=True) if label is None]
     if missing:
         raise UserError(
-            f"{listed.name}: {len(missing)} of {len(listed)} labeled samples have no label ({some(missing)})"
+            f"{listed.name}: {len(missing)} of {len(listed)} labeled samples have no label ({first_few(missing)})"
         )
     classes = tuple(sorted(listed.classes, key=_class_order))
     if len(classes) < 2:
@@ -70,7 +70,7 @@ def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings
     if settings.unlabeled_layout == "flat":
         listed = replace(listed, labels=[None] * len(listed))
     if listed.classes and settings.unlabeled_layout == "auto" and _is_mere_nesting(source, listed.classes, classes):
-        folders = some(sorted(map(str, listed.classes)))
+        folders = first_few(sorted(map(str, listed.classes)))
         note = f"{listed.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
         listed = replace(listed, labels=[None] * len(listed), notes=(*listed.notes, note))
     if listed.classes:
@@ -83,7 +83,7 @@ def test_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> 
     listed = read(source, settings, "labeled")
     unknown = _with_likely_names(listed.classes - set(classes), classes)
     if unknown:
-        known = some([str(c) for c in classes])
+        known = first_few([str(c) for c in classes])
         raise UserError(f"{listed.name}: classes do not match: the model knows no {unknown}; its classes are {known}")
     return _resolve(listed, classes, settings.group_by, to_split=False)
 
@@ -100,7 +100,7 @@ def _resolve(source: Source, classes: tuple[Label, ...], group_by: str, *, to_sp
 def _groups(source: Source, column: str) -> np.ndarray:
     """Each sample's group (N,). A sample with an empty value is a group of its own."""
     if column not in source.columns:
-        columns = f"that column; its columns are {some(list(source.columns))}"
+        columns = f"that column; its columns are {first_few(list(source.columns))}"
         needed = columns if source.columns else "a CSV with that column, or a Source"
         raise UserError(f"{source.name}: {Setting('group_by', column)} needs {needed}")
     return np.array([value or f"row {i}" for i, value in enumerate(source.columns[column])])
@@ -143,7 +143,7 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool) -
     if extra:
         differences.append(f"not in the labeled domain: {_with_likely_names(extra, missing)}")
     if missing and not may_lack:
-        differences.append(f"missing here: {some(missing)}")
+        differences.append(f"missing here: {first_few(missing)}")
     allow = "" if extra else f"allow missing ones with {Setting('match_classes', 'labeled')}, or "
     raise UserError(
         f"{source.name}: classes do not match those of the labeled domain; {'; '.join(differences)}. "
@@ -155,4 +155,4 @@ def _with_likely_names(names: Iterable[Label], meant: Iterable[Label]) -> str:
     """Names for a message, each with the one that was probably meant: `bowls (bowl?), cat`."""
     known = [str(name) for name in meant]
     near = [(name, difflib.get_close_matches(name, known, n=1)) for name in sorted(map(str, names))]
-    return some([f"{name} ({match[0]}?)" if match else name for name, match in near])
+    return first_few([f"{name} ({match[0]}?)" if match else name for name, match in near])

@@ -12,7 +12,7 @@ import numpy as np
 from unihssl.config import Settings
 from unihssl.data import catalog
 from unihssl.data.images import SUFFIXES, find_images
-from unihssl.data.source import Label, Source, some
+from unihssl.data.source import Label, Source, first_few
 from unihssl.errors import Setting, UserError
 
 
@@ -54,13 +54,12 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     if role == "unlabeled" and (settings.unlabeled_layout == "flat" or (loose and settings.unlabeled_layout == "auto")):
         return Source(str(root), paths, names, [None] * len(names))
     if loose:
-        raise UserError(
-            f"{root}: {len(loose)} images lie outside any class folder ({some(loose)}); expected {root}/<class>/<image>"
-        )
+        outside = f"{len(loose)} images lie outside any class folder ({first_few(loose)})"
+        raise UserError(f"{root}: {outside}; expected {root}/<class>/<image>")
     folders = {d.name for d in root.iterdir() if d.is_dir() and not d.name.startswith((".", "__"))}
     empty = sorted(folders - set(map(str, labels)))
     if empty and role == "labeled":
-        raise UserError(f"{root}: no images in class folder {some(empty)}; fill or remove it")
+        raise UserError(f"{root}: no images in class folder {first_few(empty)}; fill or remove it")
     return Source(str(root), paths, names, labels)
 
 
@@ -82,7 +81,7 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Source:
     paths = [path.parent / name for name in names]
     gone = [name for name, file in zip(names, paths, strict=True) if not file.is_file()]
     if gone:
-        raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({some(gone)})")
+        raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({first_few(gone)})")
     labels = [(row.get(settings.label_column) or "").strip() or None for row in rows]
     values = {name: [row[name] or "" for row in rows] for name in columns} if settings.group_by else {}
     return Source(str(path), paths, names, labels, values)

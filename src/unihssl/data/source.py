@@ -42,7 +42,7 @@ class Source:
         return {label for label in self.labels if label is not None}
 
 
-def some(names: Sequence[str], most: int = 8) -> str:
+def first_few(names: Sequence[str], most: int = 8) -> str:
     """The first few names of a list, for a message: `a, b and 7 more`."""
     shown = ", ".join(str(n) for n in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

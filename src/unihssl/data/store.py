@@ -15,7 +15,7 @@ from unihssl.data.decode import Progress, array_key, decode_in_memory
 from unihssl.data.domain import Domain
 from unihssl.data.images import UNREADABLE, upright_size
 from unihssl.data.machine import free_memory
-from unihssl.data.source import some
+from unihssl.data.source import first_few
 from unihssl.errors import Setting, UserError
 
 SMALL = 64  # images up to this side keep their size, if all share one
@@ -130,14 +130,14 @@ def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:
     problems = [f"{domain.names[row]}: {why}" for row, why in unreadable.items()]
     readable = np.ones(len(domain), dtype=bool)
     readable[list(unreadable)] = False
-    note = f"{domain.name}: skipped {len(problems)} of {len(domain)} images as unreadable ({some(problems)})"
+    note = f"{domain.name}: skipped {len(problems)} of {len(domain)} images as unreadable ({first_few(problems)})"
     if not readable.any():
         raise UserError(f"{note}; no readable image is left")
     counts = np.bincount(domain.labels[domain.known & readable], minlength=len(domain.classes))
     before = np.bincount(domain.labels[domain.known], minlength=len(domain.classes))
     lost = [str(c) for c, now, then in zip(domain.classes, counts, before, strict=True) if then and not now]
     if lost:
-        raise UserError(f"{note}; no readable image is left in class {some(lost)}")
+        raise UserError(f"{note}; no readable image is left in class {first_few(lost)}")
     return replace(domain.keep(np.flatnonzero(readable)), notes=(*domain.notes, note))
 
 

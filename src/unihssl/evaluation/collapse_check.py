@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from unihssl.data.source import Label, some
+from unihssl.data.source import Label, first_few
 
 # Measured in docs/decisions.md.
 COLLAPSED = 0.6  # least variety of the predictions, as a share of the labels' variety
@@ -18,17 +18,18 @@ def collapse_warnings(
     """Reasons to doubt that the unlabeled domain was learnt; none if all seems well.
 
     `predicted` (N,) are the predicted classes of unlabeled samples, `labels` (M,) the labeled domain's classes.
+    `advice` is what to try.
     """
     if not len(predicted):
         return []
-    given, known = (np.bincount(indices, minlength=len(classes)) for indices in (predicted, labels))
-    few = given < STARVED * len(predicted) / len(classes)
-    if effective_number(given) < COLLAPSED * effective_number(known):
+    predictions, known = (np.bincount(indices, minlength=len(classes)) for indices in (predicted, labels))
+    variety, expected = effective_number(predictions), effective_number(known)
+    few = predictions < STARVED * len(predicted) / len(classes)
+    if variety < COLLAPSED * expected:
         return [
-            f"the unlabeled domain was probably not learnt: its samples are predicted as if there were "
-            f"{effective_number(given):.1f} classes among them, where the labels have {effective_number(known):.1f}; "
-            f"hardly any is predicted as {_names(classes, few)}. Unless the unlabeled domain really is like that, try "
-            f"{advice}"
+            f"the unlabeled domain was probably not learnt: its samples are predicted as if there were {variety:.1f} "
+            f"classes among them, where the labels have {expected:.1f}; hardly any is predicted as "
+            f"{_names(classes, few)}. Unless the unlabeled domain really is like that, try {advice}"
         ]
     lost = few & (known * len(predicted) >= EXPECTED * len(labels))
     if lost.any():
@@ -40,7 +41,7 @@ def collapse_warnings(
 
 
 def _names(classes: Sequence[Label], which: np.ndarray) -> str:
-    return some([str(name) for name, named in zip(classes, which, strict=True) if named])
+    return first_few([str(name) for name, named in zip(classes, which, strict=True) if named])
 
 
 def effective_number(counts: np.ndarray) -> float:

@@ -1,5 +1,6 @@
 """Scores of a model: on each domain's test part, and on both pooled, without telling the model the domain."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,16 +25,16 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str, classes: 
     if not parts:
         return result
     rules = next(iter(parts.values()))[0].probabilities
-    guesses = {n: {r: p.probabilities[r].argmax(1) for r in rules} for n, (p, _) in parts.items()}
+    predictions = {n: {r: p.probabilities[r].argmax(1) for r in rules} for n, (p, _) in parts.items()}
     truths = {n: truth for n, (_, truth) in parts.items()}
-    pooled = {r: np.concatenate([g[r] for g in guesses.values()]) for r in rules}
+    pooled = {r: np.concatenate([g[r] for g in predictions.values()]) for r in rules}
     if set(parts) == set(PARTS):
         result["pooled"] = _numbers(np.concatenate(list(truths.values())), pooled, rule, classes)
     for name in parts:
-        result[name] = _numbers(truths[name], guesses[name], rule, classes)
+        result[name] = _numbers(truths[name], predictions[name], rule, classes)
     oracle = next(iter(parts.values()))[0].oracle
     if oracle and set(parts) == set(PARTS):
-        routed = [guesses[n][r] == truths[n] for n, r in zip(PARTS, oracle, strict=True)]
+        routed = [predictions[n][r] == truths[n] for n, r in zip(PARTS, oracle, strict=True)]
         result["oracle_routing_accuracy"] = float(np.concatenate(routed).mean())
     domains = {n: p.unlabeled_domain for n, (p, _) in parts.items() if p.unlabeled_domain is not None}
     if set(domains) == set(PARTS):
@@ -42,25 +43,25 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str, classes: 
     return result
 
 
-def _numbers(truth: np.ndarray, guesses: dict[str, np.ndarray], rule: str, classes: Sequence[Any]) -> dict[str, Any]:
+def _numbers(
+    truth: np.ndarray, predictions: dict[str, np.ndarray], rule: str, classes: Sequence[Any]
+) -> dict[str, Any]:
     from sklearn.metrics import accuracy_score, f1_score, recall_score  # takes a second to import
 
     over_classes: dict[str, Any] = {"labels": np.unique(truth), "average": "macro", "zero_division": 0}
     return {
         "n": len(truth),
-        "accuracy": float(accuracy_score(truth, guesses[rule])),
-        "class_mean_accuracy": float(recall_score(truth, guesses[rule], **over_classes)),
-        "macro_f1": float(f1_score(truth, guesses[rule], **over_classes)),
-        "accuracy_by_rule": {name: float(accuracy_score(truth, guess)) for name, guess in guesses.items()},
-        **(_by_class(truth, guesses[rule], [str(name) for name in classes]) if len(classes) else {}),
+        "accuracy": float(accuracy_score(truth, predictions[rule])),
+        "class_mean_accuracy": float(recall_score(truth, predictions[rule], **over_classes)),
+        "macro_f1": float(f1_score(truth, predictions[rule], **over_classes)),
+        "accuracy_by_rule": {name: float(accuracy_score(truth, own)) for name, own in predictions.items()},
+        **(_by_class(truth, predictions[rule], [str(name) for name in classes]) if len(classes) else {}),
     }
 
 
-def _by_class(truth: np.ndarray, guess: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+def _by_class(truth: np.ndarray, predicted: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
     confusion: dict[str, dict[str, int]] = {}
-    for (true, predicted), count in zip(
-        *np.unique(np.stack([truth, guess], 1), axis=0, return_counts=True), strict=True
-    ):
-        confusion.setdefault(names[true], {})[names[predicted]] = int(count)
+    for (true, found), count in sorted(Counter(zip(truth.tolist(), predicted.tolist(), strict=True)).items()):
+        confusion.setdefault(names[true], {})[names[found]] = count
     accuracy = {name: row.get(name, 0) / sum(row.values()) for name, row in confusion.items()}
     return {"class_accuracy": accuracy, "confusion": confusion}

@@ -1,5 +1,6 @@
 """A trained model: load, save, predict."""
 
+import csv
 import dataclasses
 import warnings
 from collections.abc import Sequence
@@ -8,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from unihssl import methods
@@ -16,14 +16,13 @@ from unihssl.config import Settings, parse_saved
 from unihssl.data.domain import Domain
 from unihssl.data.images import SUFFIXES, find_images
 from unihssl.data.readers import read
-from unihssl.data.source import Label, some
+from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import UserError, resume_call
-from unihssl.files import atomic, make_folder
+from unihssl.files import atomic
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
-from unihssl.models.weights import read_tensors
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
@@ -34,6 +33,7 @@ class Predictions:
     """What a model predicts for each of N samples."""
 
     names: tuple[str, ...]
+    classes: np.ndarray  # (N,) as named in training
     probabilities: dict[str, np.ndarray]  # prediction rule -> (N, C)
     unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
     oracle: tuple[str, str] | None = None  # the rules to use if the domain were known: labeled, unlabeled
@@ -74,7 +74,7 @@ class Model:
 
     def predict(self, samples: Any) -> np.ndarray:
         """The class of each sample (N,), as named in training."""
-        return np.asarray(self.classes_[self.probabilities(self._of_all(samples)).argmax(1)])
+        return self._of_all(samples).classes
 
     def predict_proba(self, samples: Any) -> np.ndarray:
         """Class probabilities (N, C), columns in the order of `classes_`."""
@@ -107,7 +107,7 @@ class Model:
         named = samples if isinstance(samples, list | tuple) else []
         files = {str(Path(s)) for s in named if isinstance(s, str | Path) and not Path(s).is_dir()}
         if lost := files - set(found.names):
-            raise UserError(f"{some(sorted(lost))}: cannot be read; predictions() tells what can be, by name")
+            raise UserError(f"{first_few(sorted(lost))}: cannot be read; predictions() leaves such files out")
         for note in found.notes:
             warnings.warn(note, stacklevel=3)
         return found
@@ -117,31 +117,24 @@ class Model:
         """Predictions for rows of a decoded store (all by default)."""
         chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
         outputs = [self._output(store.take(part.to(store.samples.device))) for part in torch.split(chosen, batch)]
-        rules = outputs[0].probabilities if outputs else {}
+        rules = outputs[0].probabilities
+        probabilities = {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules}
+        classes = self.classes_[probabilities[self.rule].argmax(1)]
         domain = [o.unlabeled_domain for o in outputs if o.unlabeled_domain is not None]
-        return Predictions(
-            tuple(str(i) for i in chosen.tolist()),
-            {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules},
-            torch.cat(domain).cpu().numpy() if domain else None,
-            outputs[0].oracle if outputs else None,
-        )
+        domains = torch.cat(domain).cpu().numpy() if domain else None
+        return Predictions(tuple(map(str, chosen.tolist())), classes, probabilities, domains, outputs[0].oracle)
 
     def save(self, path: str | Path) -> None:
         """Write model.safetensors and its model.json into a folder."""
-        folder = RunFolder(path)
-        make_folder(folder.path)
-        state = {name: t.detach().cpu().contiguous() for name, t in self.network.state_dict().items()}
-        with atomic(folder.weights) as temporary:
-            save_file(state, temporary)
         description = {
             "format": FORMAT,
             "method": self.method,
             "params": dataclasses.asdict(self.params),
-            "architecture": self.architecture.as_dict(),
+            "architecture": dataclasses.asdict(self.architecture),
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
         }
-        folder.write_model(description)
+        RunFolder(path).write_model(description, self.network.state_dict())
 
     def _output(self, samples: Tensor) -> Output:
         x = self.views.test(samples.to(self.device))
@@ -189,7 +182,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     try:
         if description["format"] != FORMAT:
             raise UserError(f"{folder.path}: model format {description['format']} is not one this version reads")
-        method = methods.get(description["method"])
+        method = _installed(description["method"], folder)
         (params,) = parse_saved(description["params"], (method.Params,))
         saved = description["architecture"]
         architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
@@ -197,15 +190,33 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
-    tensors, _ = read_tensors(folder.weights)
+    weights = folder.read_weights()
     try:
-        network.load_state_dict(tensors)
+        network.load_state_dict(weights)
     except RuntimeError:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
     if folder.is_finished:
         model.result = folder.read_result()
     return model
+
+
+def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
+    try:
+        return methods.get(method)
+    except UserError as error:
+        raise UserError(f"{folder.path}: its method '{method}' is not installed here: {error}") from None
+
+
+def write_predictions(path: Path, model: Model, predictions: Predictions) -> None:
+    """Write a CSV file: path, class, confidence, a probability for each class, and that of the unlabeled domain."""
+    probabilities = model.probabilities(predictions)
+    with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["path", "class", "confidence", *(f"p({c})" for c in model.classes_), "p(unlabeled domain)"])
+        for i, (name, best, row) in enumerate(zip(predictions.names, predictions.classes, probabilities, strict=True)):
+            domain = "" if predictions.unlabeled_domain is None else f"{predictions.unlabeled_domain[i]:.6f}"
+            writer.writerow([name, best, f"{row.max():.6f}", *(f"{p:.6f}" for p in row), domain])
 
 
 def _image_paths(samples: Any) -> list[Path] | None:

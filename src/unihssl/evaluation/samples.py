@@ -9,7 +9,7 @@ import numpy as np
 from unihssl.config import Settings
 from unihssl.data.domain import Domain, test_domain, unlabeled_domain
 from unihssl.data.readers import is_reference
-from unihssl.data.source import some
+from unihssl.data.source import first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.model import Model
@@ -91,7 +91,7 @@ def _with_training_note(domain: Domain, trained_on: list[str]) -> Domain:
         return domain
     note = (
         f"{domain.name}: {same} of {len(domain.names)} images are named like images that the run was trained on; if "
-        f"they are the same, this is no test: held_out takes only what the run held out"
+        f"they are the same, this is no test: {Setting('held_out', True)} takes only what the run held out"
     )
     return replace(domain, notes=(*domain.notes, note))
 
@@ -102,5 +102,5 @@ def _held_out(record: dict[str, Any], role: str, model: Model, settings: Setting
     row_of = {name: i for i, name in enumerate(domain.names)}
     gone = [name for name in record["test"] if name not in row_of]
     if gone:
-        raise UserError(f"{domain.name}: {len(gone)} of {len(record['test'])} test images are gone ({some(gone)})")
+        raise UserError(f"{domain.name}: {len(gone)} of {len(record['test'])} test images are gone ({first_few(gone)})")
     return domain.keep(np.array(sorted(row_of[name] for name in record["test"]), dtype=np.int64))

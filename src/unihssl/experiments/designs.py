@@ -27,13 +27,12 @@ _KNOBS = knob_fields(Settings, UniHSSLParams)
 _LEFT_OUT = {f"robust w/o {name}": {"preset": "robust", name: _KNOBS[name][0].default} for name in ROBUST}
 _ADDED = {f"paper + {name}": {"preset": "paper", name: value} for name, value in ROBUST.items()}
 
-# `paper`: the paper's six variants. `robust`: our preset without each of its knobs, the paper's with each alone.
 ABLATIONS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "paper": {variant: {"preset": "paper", **knobs} for variant, knobs in VARIANTS.items()},
     "robust": {"robust": {"preset": "robust"}, **_LEFT_OUT, "paper": {"preset": "paper"}, **_ADDED},
 }
 
-# The paper varies these four, but its figure is lost and its text names no values. These lie around its choices.
+# The four knobs that the paper varies. Its text names no values: these lie around its own choices.
 KNOB_VALUES: Mapping[str, tuple[float, ...]] = {
     "lambda_pa": (0.0001, 0.001, 0.01, 0.1, 1.0),
     "lambda_pl": (0.01, 0.1, 0.5, 1.0, 2.0, 10.0),
@@ -51,7 +50,10 @@ def benchmark_runs(protocol: Protocol, pairs: Sequence[str], rows: Sequence[str]
 
 
 def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int, of: str = "paper") -> list[Run]:
-    """The paper's preset with each part left out; or, of `robust`, what each of our preset's knobs is worth."""
+    """`of="paper"`: the paper's preset, whole and with each part left out.
+
+    `of="robust"`: our preset with each of its knobs left out, and the paper's preset with each of them added.
+    """
     if of not in ABLATIONS:
         raise UserError(f"{Setting('of', of)}: there are {', '.join(ABLATIONS)}")
     # A small encoder overrides some knobs of the preset: leaving those out would change nothing.
@@ -59,7 +61,9 @@ def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int, of: str 
     variants = {name: knobs for name, knobs in ABLATIONS[of].items() if not overridden & (knobs.keys() - {"preset"})}
     varied = [name for knobs in variants.values() for name in knobs if name in protocol.asked]
     if varied:
-        raise UserError(f"{Setting(varied[0])}: the ablation varies it; leave it out, or use: unihssl sensitivity")
+        raise UserError(
+            f"{Setting(varied[0])}: the ablation varies it; leave it out, or study it alone in a sensitivity study"
+        )
     protocol.check_asked([METHOD])
     experiment = ABLATION if of == "paper" else OF_ROBUST
     return [
@@ -95,12 +99,14 @@ def sensitivity_runs(
             raise UserError(f"{Setting('knob', knob)}: it does not change what is learnt, or has its own option")
         if knob in protocol.asked:
             raise UserError(f"{Setting(knob)}: the study varies it; leave one of them out")
-    runs = []
-    for seed in range(seeds):
-        for pair in pairs:
-            for knob, wanted in values.items():
-                for value in wanted:
-                    parsed = all_knobs(*resolve(protocol.knobs(row) | {knob: value}))[knob]  # 0.10 and 1e-1 are one
-                    role = Role(SENSITIVITY, f"{knob}={parsed}")
-                    runs.append(protocol.run(pair, row, seed, role, **{knob: parsed}))
-    return runs
+    parsed = [  # 0.10 and 1e-1 are one value
+        (knob, all_knobs(*resolve(protocol.knobs(row) | {knob: value}))[knob])
+        for knob, knob_values in values.items()
+        for value in knob_values
+    ]
+    return [
+        protocol.run(pair, row, seed, Role(SENSITIVITY, f"{knob}={value}"), **{knob: value})
+        for seed in range(seeds)
+        for pair in pairs
+        for knob, value in parsed
+    ]

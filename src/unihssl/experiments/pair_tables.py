@@ -39,21 +39,17 @@ FOLDERS = "folders"
 
 def detail_tables(records: Sequence[Record]) -> list[Table]:
     """A table for each pair, with every metric in a column; the last explains the columns."""
-    found = []
-    for (dataset, experiment, pair), group in _by_pair_and_row(records).items():
-        rows = []
-        for label, seeds in group.items():
-            cells: list[Cell | str] = [str(len(seeds))]
-            cells += [Cell(_summary(seeds, *metric)) for metric in WITH_DEVIATION.values()]
-            for name, _ in MEANS.values():
-                summary = _summary(seeds, name)
-                cells.append(Cell(summary and Summary(summary.seeds, summary.mean, None)))
-            rows.append((label, tuple(cells)))
-        title = ", ".join(part for part in (dataset, experiment, pair) if part)
-        columns = ("", "seeds", *WITH_DEVIATION, *MEANS)
-        found.append(Table(f"{title}: in detail, %", columns, tuple(rows)))
+    tables: dict[str, list[tuple[str, tuple[Cell | str, ...]]]] = {}
+    for row in detail_rows(records):
+        title = ", ".join(filter(None, (row["dataset"], row["experiment"], row["pair"])))
+        keys = [(_key(column), f"{_key(column)}_std") for column in WITH_DEVIATION]
+        keys += [(name, "") for name, _ in MEANS.values()]
+        found = (Summary(row["seeds"], row[key], row.get(std)) if row[key] is not None else None for key, std in keys)
+        tables.setdefault(title, []).append((row["method"], (str(row["seeds"]), *map(Cell, found))))
+    columns = ("", "seeds", *WITH_DEVIATION, *MEANS)
+    made = [Table(f"{title}: in detail, %", columns, tuple(rows)) for title, rows in tables.items()]
     legend = tuple(f"{column}: {text}" for column, (name, text) in MEANS.items() if _summary(records, name))
-    return [*found[:-1], *(replace(last, remarks=legend) for last in found[-1:])]
+    return [*made[:-1], *(replace(last, remarks=legend) for last in made[-1:])]
 
 
 def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
@@ -68,7 +64,7 @@ def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
             row: dict[str, Any] = {"dataset": dataset, "experiment": experiment, "pair": pair}
             row |= {"method": label, "seeds": len(seeds)}
             for column, metric in WITH_DEVIATION.items():
-                found, key = _summary(seeds, *metric), column.replace(" ", "_").lower()
+                found, key = _summary(seeds, *metric), _key(column)
                 row |= {key: found.mean if found else None, f"{key}_std": found.std if found else None}
             for name, _ in MEANS.values():
                 found = _summary(seeds, name)
@@ -76,6 +72,10 @@ def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
             row["average"] = averages.get((dataset, experiment, label))
             rows.append(row | _each_seed(seeds))
     return rows
+
+
+def _key(column: str) -> str:
+    return column.replace(" ", "_").lower()
 
 
 def _averages(records: Sequence[Record]) -> dict[tuple[str, str, str], float]:
@@ -117,8 +117,7 @@ def long_csv(records: Sequence[Record]) -> str:
                     printed = _printed(first, columns, pair, variants[label], metric) if part == "pooled" else None
                     row = [first.dataset, first.experiment, label, pair, part, metric]
                     seed_folders = [folders.get((label, pair, seed), "") for seed in sorted(by_row[label])]
-                    numbers = _numbers(by_row[label], printed, p)
-                    writer.writerow([*row, *numbers, ";".join(filter(None, seed_folders))])
+                    writer.writerow([*row, *_numbers(by_row[label], printed, p), ";".join(filter(None, seed_folders))])
     return text.getvalue()
 
 

@@ -1,6 +1,5 @@
-"""How a data set is experimented on: its pairs, backbone and knobs, unless the user asks for others."""
+"""The experimental protocol of a data set: pairs, backbone and knobs, unless the user asks for others."""
 
-import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +16,7 @@ from unihssl.experiments import schedules
 from unihssl.experiments.paper import METHOD, METHODS, UNIHSSL
 from unihssl.experiments.results import Role
 from unihssl.experiments.runner import LoadPair, Run
-from unihssl.methods.recipe import has_preset, preset_name, resolve
+from unihssl.methods.recipe import DATASETS, has_preset, preset_name, resolve
 
 # The paper trains a ResNet-101 on VisDA and a ResNet-50, the default, elsewhere. Digits must not be mirrored.
 KNOBS: Mapping[str, Mapping[str, Any]] = {
@@ -26,7 +25,6 @@ KNOBS: Mapping[str, Mapping[str, Any]] = {
 }
 PAIRS = {"digits": ("mnist/uci",)}  # the pair that needs no download
 SCHEDULE = {"digits": "recipe"}  # of other data sets `paper`
-WITH_PRESETS = typing.get_args(typing.get_type_hints(Settings)["dataset"])
 ELSEWHERE = {"labeled": "pairs", "unlabeled": "pairs", "seed": "seeds", "method": "methods"}  # knob -> its option
 
 
@@ -89,7 +87,7 @@ class Protocol:
         name = self.dataset.name
         method, _, preset = row.partition(":")
         known = knob_fields(Settings, methods.get(method).Params)
-        dataset = {"dataset": name} if name in WITH_PRESETS else {}
+        dataset = {"dataset": name} if name in DATASETS else {}
         asked = {knob: value for knob, value in self.asked.items() if knob in known}
         if preset or ("preset" in asked and not has_preset(method, str(asked["preset"]))):
             asked["preset"] = preset

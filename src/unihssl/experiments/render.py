@@ -50,7 +50,8 @@ def _grid(table: Table, block: Sequence[int], width: int) -> "Grid":
     columns = [Column(table.columns[i + 1], overflow="fold") for i in block]
     grid = Grid(names, *columns, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for label, cells in table.rows:
-        grid.add_row(Text(label), *(Text(_plain(cells[i]), _style(cells[i])) for i in block))
+        shown = [cells[i] for i in block]
+        grid.add_row(Text(label), *(Text(_plain(c), "bold" if isinstance(c, Cell) and c.best else "") for c in shown))
     return grid
 
 
@@ -72,10 +73,6 @@ def _blocks(table: Table, width: int) -> list[list[int]]:
 def _names_width(table: Table, width: int) -> int:
     """The width of the first column; labels longer than half of the terminal are wrapped."""
     return min(max((len(label) for label, _ in table.rows), default=0), width // 2)
-
-
-def _style(cell: Cell | str) -> str:
-    return "bold" if isinstance(cell, Cell) and cell.best else ""
 
 
 def _markdown(table: Table) -> str:

@@ -5,16 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from unihssl.errors import UserError
+from unihssl.experiments.designs import KNOB_VALUES
 from unihssl.experiments.pair_tables import detail_rows, detail_tables, long_csv
 from unihssl.experiments.paper import AVERAGE, UNIHSSL
 from unihssl.experiments.render import latex, markdown
 from unihssl.experiments.results import BENCHMARK, SENSITIVITY, Record
 from unihssl.experiments.tables import by_pair, group_records, main_tables, row_order
 from unihssl.files import write_json, write_text
+from unihssl.methods.unihssl_params import UniHSSLParams  # its defaults are the paper's values
 
 SUFFIXES = {".md": "markdown", ".csv": "csv", ".tex": "latex"}
 FORMATS = tuple(SUFFIXES.values())
-PAPER_VALUES = {"lambda_pa": 0.01, "lambda_pl": 1.0, "lambda_mixup": 1.0, "beta": 0.8}
 
 
 def as_text(records: Sequence[Record], form: str) -> str:
@@ -87,7 +88,7 @@ def _draw_knob(records: Sequence[Record], out: Path) -> tuple[Path, ...]:
     pairs = list(dict.fromkeys(r.pair for r in records))
     title = f"{records[0].dataset}, {pairs[0] if len(pairs) == 1 else f'mean of {len(pairs)} pairs'}"
     if row == UNIHSSL:
-        stem, paper_value = f"sensitivity-{knob}", PAPER_VALUES.get(knob)
+        stem, paper_value = f"sensitivity-{knob}", getattr(UniHSSLParams(), knob) if knob in KNOB_VALUES else None
     else:
         stem, paper_value, title = f"sensitivity-{row.replace(':', '-')}-{knob}", None, f"{row}: {title}"
     return sensitivity_curve(points, out / stem, knob=knob, paper_value=paper_value, title=title)

@@ -63,6 +63,7 @@ class Record:
     label: str = ""
     folder: Path = Path()
     environment: dict[str, Any] = field(default_factory=dict)  # empty if the run did not save it
+    copies: tuple[Path, ...] = ()  # folders of equal runs under other names, which are left out
 
     @property
     def method(self) -> str:
@@ -70,12 +71,7 @@ class Record:
 
     @property
     def row(self) -> str:
-        """The method, or `method:preset` unless that preset was the default when the run was made."""
-        if "row" in self.environment:
-            return str(self.environment["row"])
-        preset = str(self.settings.get("preset", ""))
-        default = OLD_DEFAULT_PRESETS.get(self.method, OLD_DEFAULT_PRESET)
-        return self.method if preset in ("", default) else f"{self.method}:{preset}"
+        return row_name(self.settings, self.environment)
 
     @property
     def knob(self) -> str:
@@ -103,7 +99,7 @@ def read_records(folders: Iterable[Path], preferred: Set[Path] = frozenset()) ->
     >>> read_records([Path("runs/pacs")])[0].value("accuracy")
     87.3
 
-    Copies of a run count once. Two different runs of one row, pair and seed are refused unless one is `preferred`.
+    Equal runs count once. Runs of one row, pair and seed with different results are refused unless one is `preferred`.
     """
     runs = {run.path.resolve(): run for folder in folders for run in find_runs(folder)}
     records = sorted((record for run in runs.values() for record in _read(run)), key=_order)
@@ -114,7 +110,9 @@ def read_records(folders: Iterable[Path], preferred: Set[Path] = frozenset()) ->
     for candidates in cells.values():
         distinct = _without_copies([r for r in candidates if r.folder in preferred] or candidates)
         if len(distinct) > 1:
-            raise UserError(f"{distinct[0].folder} and {distinct[1].folder}: the same run twice; move one of them away")
+            raise UserError(
+                f"{distinct[0].folder} and {distinct[1].folder}: one run with two results; move one of them away"
+            )
         chosen += distinct
     return chosen
 
@@ -143,6 +141,15 @@ def saved_settings(run: RunFolder) -> dict[str, Any]:
     return {_former_names().get(name, name): value for name, value in run.read_config().items()}
 
 
+def row_name(settings: dict[str, Any], environment: dict[str, Any]) -> str:
+    """The method, or `method:preset` unless that preset was the default when the run was made."""
+    if "row" in environment:
+        return str(environment["row"])
+    method, preset = str(settings.get("method", "?")), str(settings.get("preset", ""))
+    default = OLD_DEFAULT_PRESETS.get(method, OLD_DEFAULT_PRESET)
+    return method if preset in ("", default) else f"{method}:{preset}"
+
+
 def read_purpose(run: RunFolder, settings: dict[str, Any]) -> Purpose:
     """What a grid noted in the run's folder; for other runs data set and pair follow from the sources' names."""
     note = run.read_purpose()
@@ -167,7 +174,7 @@ def label_records(records: Sequence[Record]) -> list[Record]:
         rows.setdefault((record.dataset, record.experiment, name, record.row), []).append(record)
     labels = {}
     for (_, _, name, _), members in rows.items():
-        knobs = sorted({knob for member in members for knob in member.settings if _separates(knob)})
+        knobs = sorted({k for member in members for k in member.settings if changes_result(k) and k != "seed"})
         saved = {knob: {str(m.settings[knob]) for m in members if knob in m.settings} for knob in knobs}
         differing = [knob for knob in knobs if len(saved[knob]) > 1]
         for member in members:
@@ -184,16 +191,15 @@ def _former_names() -> dict[str, str]:
     return former_names(Settings, *(method.Params for method in methods.available().values()))
 
 
-def _separates(knob: str) -> bool:
-    return changes_result(knob) and knob != "seed"
-
-
 def _without_copies(records: Sequence[Record]) -> list[Record]:
-    """The first of each run: copies share its folder's name and its result."""
-    first: dict[tuple[str, str], Record] = {}
+    """The first of those with the same result."""
+    equal: dict[str, list[Record]] = {}
     for record in records:
-        first.setdefault((record.folder.name, json.dumps(record.result, sort_keys=True)), record)
-    return list(first.values())
+        equal.setdefault(json.dumps(record.result, sort_keys=True), []).append(record)
+    return [
+        replace(first, copies=tuple(r.folder for r in others if r.folder.name != first.folder.name))
+        for first, *others in equal.values()
+    ]
 
 
 def _order(record: Record) -> tuple[Any, ...]:

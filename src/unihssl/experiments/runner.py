@@ -59,7 +59,7 @@ class Run:
         saved = saved_settings(folder) if folder.is_run else {}
         for knob, value in all_knobs(*resolve(self.knobs)).items():
             if changes_result(knob) and saved.get(knob, value) != value:  # a changed default keeps the folder's name
-                changed = f"{knob}={saved[knob]}, now {value}"
+                changed = f"{Setting(knob, saved[knob])}, now {value}"
                 raise UserError(f"{folder.path}: this run is finished, but with {changed}; {way_out}")
         samples = folder.read_purpose().get("samples")
         if samples and self.samples and samples != self.samples:
@@ -100,7 +100,8 @@ def run_grid(
     for run in (replace(run, samples=samples[run.pair]) for run in distinct(runs)):
         settings = resolve(run.knobs)[0]
         if settings.devices * settings.nodes > 1:
-            raise UserError("a run of a grid is one process: devices and nodes must be 1; the runs share what there is")
+            single = f"{Setting('devices', 1)} and {Setting('nodes', 1)}"
+            raise UserError(f"a run of a grid is one process: use {single}; the runs share what there is")
         if finished(run, out):
             run.check_finished(out)
             run.note_purpose(out)

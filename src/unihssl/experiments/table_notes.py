@@ -14,7 +14,7 @@ from unihssl.experiments.designs import ABLATIONS
 from unihssl.experiments.results import ABLATION, OF_ROBUST, Record
 from unihssl.experiments.schedules import LENGTHS
 
-PROGRAMS = ("unihssl", "__main__.py")  # how a command of ours begins
+PROGRAMS = ("unihssl", "__main__.py")  # how a command of ours begins; others are scripts or a cluster's workers
 MOST = 3  # notes, commands or pairs that are listed; more are counted
 NOTE_LENGTH = 200
 ELSEWHERE = LENGTHS | {"method", "dataset", "backbone", "weights", "seed"}  # knobs that other parts of the notes tell
@@ -24,12 +24,16 @@ def cautions(records: Sequence[Record]) -> list[str]:
     """What makes the numbers doubtful: a leaking split, data that differs, failed runs, missing cells."""
     texts = dict.fromkeys(str(note) for r in records for note in r.result.get("notes", ()))
     notes = _at_most([f"note: {shorten(text, NOTE_LENGTH, placeholder=' ...')}" for text in texts], "notes")
-    return [*_leaks(records), *notes, *_warnings(records), *_missing(records)]
+    copies = [
+        f"{r.folder} and {', '.join(map(str, r.copies))} are equal runs: counted once" for r in records if r.copies
+    ]
+    return [*_leaks(records), *notes, *_at_most(copies, "equal runs"), *_warnings(records), *_missing(records)]
 
 
 def provenance(records: Sequence[Record]) -> list[str]:
     """How the runs were made: settings, machine and versions, then the commands."""
-    backbones = (_backbone(r.settings) for r in records)
+    settings = (r.settings for r in records)
+    backbones = (f"{s.get('backbone', '?')} (weights: {Path(str(s.get('weights', '?'))).name})" for s in settings)
     parts = [" and ".join(dict.fromkeys(backbones)), _length(records), _seeds({r.seed for r in records})]
     parts += _asked_knobs(records)
     if any(r.environment for r in records):
@@ -40,7 +44,8 @@ def provenance(records: Sequence[Record]) -> list[str]:
         ]
     else:
         parts.append("machine and commit not noted")
-    commands = dict.fromkeys(_command(r) for r in records if _is_ours(r.environment.get("command")))
+    started = [command for r in records if (command := r.environment.get("command"))]
+    commands = dict.fromkeys(shlex.join(["unihssl", *c[1:]]) for c in started if Path(c[0]).name in PROGRAMS)
     made = f"made with {'; '.join(filter(None, parts))}"
     return [made, *_at_most([f"command: {command}" for command in commands], "commands")]
 
@@ -130,10 +135,6 @@ def _listed(labels: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
 
 
-def _backbone(settings: dict[str, Any]) -> str:
-    return f"{settings.get('backbone', '?')} (weights: {Path(str(settings.get('weights', '?'))).name})"
-
-
 def _length(records: Sequence[Record]) -> str:
     """How long the main stages were."""
 
@@ -152,15 +153,6 @@ def _device(record: Record) -> str | None:
     if "gpu" not in record.environment:
         return None
     return "CPU" if record.settings.get("device") == "cpu" else record.environment["gpu"] or "CPU"
-
-
-def _is_ours(command: list[str] | None) -> bool:
-    """Whether this is a command line of ours, not that of a script or of a cluster's worker."""
-    return command is not None and Path(command[0]).name in PROGRAMS
-
-
-def _command(record: Record) -> str:
-    return shlex.join(["unihssl", *record.environment["command"][1:]])
 
 
 def _agreed(name: str, plural: str, values: Iterable[str | None]) -> str:

@@ -154,7 +154,7 @@ class Method(nn.Module, Generic[P]):
 
     @classmethod
     def advice(cls, params: Any) -> str:
-        """What to try if the unlabeled domain seems not to have been learnt."""
+        """What to try if the unlabeled domain seems not to have been learnt; settings in it as `Setting`s."""
         return "another method"
 
     def pseudo_classes(self) -> Tensor | None:

@@ -4,6 +4,7 @@ In rising order: the knobs' defaults, the method's preset, what the backbone nee
 """
 
 import dataclasses
+import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from unihssl.models.backbones import NO_FILE
 _SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_schedule": "cosine", "weak_view": "crop"}
 _SMALL_ENCODER |= {"batch_size": 64, "unlabeled_batch": 0, "epochs": 20, "steps": 0, "bottleneck": 0}
 _SMALL_ENCODER |= {"sup_lr": 0.03, "sup_epochs": 20, "reversal_steps": 1000.0, "teacher_ema": 0.99}
+DATASETS = typing.get_args(typing.get_type_hints(Settings)["dataset"])  # that presets may have entries for
 BACKBONE_KNOBS: dict[str, Knobs] = {"small_cnn": _SMALL_ENCODER, "mlp": _SMALL_ENCODER}
 
 
@@ -88,4 +90,7 @@ def absolute(source: str) -> str:
 def _preset_knobs(method: str, preset: str, dataset: str) -> Knobs:
     """A data set's entry is laid over the general one, under "" ."""
     entries = methods.get(method).presets[preset]
+    if unknown := entries.keys() - set(DATASETS):
+        listed = f"{', '.join(sorted(unknown))}; there may be some for {', '.join(DATASETS[1:])}"
+        raise UserError(f"preset '{preset}' of {method} has entries for unknown data sets: {listed}")
     return {**entries.get("", {}), **(entries.get(dataset, {}) if dataset else {})}

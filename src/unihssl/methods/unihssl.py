@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.data.batches import PairedBatch, PairedData, Samples
+from unihssl.errors import Setting
 from unihssl.losses import expand_labels, mixup_loss, soft_cross_entropy, trusted_cross_entropy
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
 from unihssl.methods.batch_norm_stats import statistics_of
@@ -190,9 +191,12 @@ class UniHSSL(Method[UniHSSLParams]):
 
     @classmethod
     def advice(cls, params: UniHSSLParams) -> str:
-        ways = [] if params.initial_statistics == "unlabeled" and params.lambda_confusion else ["preset=robust"]
-        ways += ["unlabeled_view=weak"] if params.unlabeled_view == "strong" else []
-        return ", ".join([*ways, "longer training (epochs, pretrain_epochs)", "or another method (method=mcc+sup)"])
+        robust = params.initial_statistics == "unlabeled" and params.lambda_confusion
+        ways = [] if robust else [Setting("preset", "robust")]
+        ways += [Setting("unlabeled_view", "weak")] if params.unlabeled_view == "strong" else []
+        longer = f"longer training ({Setting('epochs')}, {Setting('pretrain_epochs')})"
+        another = f"or another method ({Setting('method', 'mcc+sup')})"
+        return ", ".join([*(f"{way}" for way in ways), longer, another])
 
     @classmethod
     def output(cls, network: nn.Module, x: Tensor, params: Any) -> Output:

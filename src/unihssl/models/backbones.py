@@ -35,9 +35,6 @@ class Architecture:
     def takes_vectors(self) -> bool:
         return self.vector_size > 0
 
-    def as_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
 
 def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Module, Architecture, int]:
     """A new encoder with its weights loaded: the module, its architecture, and the width of its features."""

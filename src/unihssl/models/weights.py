@@ -80,9 +80,9 @@ def load_weights_file(encoder: nn.Module, file: str) -> bool:
     if wrong:
         shapes = f"{tuple(tensors[wrong[0]].shape)} instead of {tuple(expected[wrong[0]].shape)}"
         raise UserError(f"{file}: {len(wrong)} tensors have the wrong shape (first: {wrong[0]} is {shapes})")
-    strange = [n for n in tensors if n not in expected and not n.startswith(CLASSIFIERS)]
-    if strange:
-        raise UserError(f"{file}: {len(strange)} tensors have no place in the backbone (first: {strange[0]})")
+    unexpected = [n for n in tensors if n not in expected and not n.startswith(CLASSIFIERS)]
+    if unexpected:
+        raise UserError(f"{file}: {len(unexpected)} tensors have no place in the backbone (first: {unexpected[0]})")
     encoder.load_state_dict({n: tensors.get(n, expected[n]).to(expected[n].dtype) for n in expected})
     v1_strides = metadata.get("resnet_stride") == "conv1"
     if v1_strides:

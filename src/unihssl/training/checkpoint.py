@@ -1,4 +1,4 @@
-"""Where a run stands, in one file that is always whole.
+"""What a checkpoint holds, and which run may resume from it. `run_folder` reads and writes the file.
 
 The method's state dict holds weights, pseudo-labels and prototypes; the optimiser's holds momentum. Batches, views,
 dropout and mixup are drawn from (seed, stage, step), and the schedule is a function of the step. So the step number is
@@ -7,17 +7,14 @@ the position of the sampler, of the schedule and of the random generators at onc
 
 import hashlib
 import json
-import pickle
+import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import torch
 
 from unihssl.config import deciding_knobs
 from unihssl.data.pair import DomainPair
 from unihssl.errors import UserError
-from unihssl.files import atomic
+from unihssl.run_folder import RunFolder
 
 FORMAT = 3  # raised when what a checkpoint holds changes
 
@@ -40,31 +37,13 @@ def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
     return digest.hexdigest()
 
 
-def save_checkpoint(
-    path: Path, position: Position, method: dict[str, Any], optimizer: dict[str, Any] | None, fingerprint: str
-) -> None:
-    with atomic(path) as temporary:
-        content = {
-            "stage": position.stage,
-            "step": position.step,
-            "method": method,
-            "optimizer": optimizer,
-            "fingerprint": fingerprint,
-        }
-        torch.save(content, temporary)
-
-
-def load_checkpoint(path: Path, fingerprint: str) -> tuple[Position, dict[str, Any], dict[str, Any] | None]:
+def load_checkpoint(folder: RunFolder, fingerprint: str) -> tuple[Position, dict[str, Any], dict[str, Any] | None]:
     """Read a checkpoint; it must be of a run with the same settings and data."""
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
-        content = None  # torch's own message runs over many lines
-    if not isinstance(content, dict) or "fingerprint" not in content:
-        raise UserError(f"{path}: the checkpoint cannot be read, it is damaged; delete it to start again")
+    content = folder.read_checkpoint()
     if content["fingerprint"] != fingerprint:
         raise UserError(
-            f"{path}: the data or settings have changed since this run began, or another version of unihssl saved it; "
-            "start a new one, or give it its own data again"
+            f"{folder.checkpoint}: the data or settings have changed since this run began, or another version of "
+            "unihssl saved it; start a new one, or give it its own data again"
         )
-    return Position(content["stage"], content["step"]), content["method"], content["optimizer"]
+    method = {re.sub("^average[.]", "ema.", name): tensor for name, tensor in content["method"].items()}  # as in 0.1.0
+    return Position(content["stage"], content["step"]), method, content["optimizer"]

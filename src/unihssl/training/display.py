@@ -5,17 +5,10 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Column
 
-from unihssl.errors import Spell, python_spelling
+from unihssl.errors import Spell, python_spelling, worded
 
 QUIET_SECONDS = 10.0  # between two lines where there is no terminal
 SHOWN = 7  # readings: the loss, its terms, then statistics
@@ -57,7 +50,7 @@ class Display:
         self.silent = self.console.quiet = True
 
     def note(self, message: str) -> None:
-        self.console.print(message, markup=False, soft_wrap=True)
+        self.console.print(worded(message, self.spell), markup=False, soft_wrap=True)
 
     def start(self, name: str, total: int, done: int = 0) -> None:
         self._name, self._total = name, total

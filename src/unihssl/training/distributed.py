@@ -8,7 +8,6 @@ from torch.distributed.nn.functional import all_gather
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from unihssl.methods.process_group import ProcessGroup
-from unihssl.models.classifier import full_precision
 from unihssl.training.fabric import Fabric
 
 # Fabric gathers by a function that recent versions of torch call deprecated; there is no other public one.
@@ -28,7 +27,7 @@ class FabricProcesses(ProcessGroup):
         return gathered.transpose(0, 1).flatten(0, 1)
 
 
-def anyone(fabric: Fabric, flag: bool) -> bool:
+def any_process(fabric: Fabric, flag: bool) -> bool:
     """Whether any process raises this flag; all processes must call this together."""
     if fabric.world_size == 1:
         return flag
@@ -53,7 +52,7 @@ def share_memory(fabric: Fabric, method: nn.Module) -> None:
 class AverageStatistics:
     """Without synchronised BatchNorm each process has running statistics of its own; calling this averages them.
 
-    Done after every step: whoever looks at a network in evaluation mode sees the same one on every process.
+    Called after every step, so that all processes have the same network in evaluation mode.
     """
 
     def __init__(self, fabric: Fabric, method: nn.Module) -> None:
@@ -65,11 +64,9 @@ class AverageStatistics:
 
     def __call__(self) -> None:
         if self.statistics:
-            together = torch.cat(self.statistics)
+            together = torch.cat(self.statistics)  # one message
             torch.distributed.all_reduce(together)
-            sizes = [len(s) for s in self.statistics]
-            for own, mean in zip(self.statistics, (together / self.count).split(sizes), strict=True):
-                own.copy_(mean)
+            torch._foreach_copy_(self.statistics, torch.split(together / self.count, [len(s) for s in self.statistics]))
 
 
 def synchronise_batch_norm(module: nn.Module, device: torch.device) -> None:
@@ -97,7 +94,8 @@ def _synchronise_on_host(module: nn.Module) -> None:
 class HostSyncBatchNorm(_BatchNorm):
     """SyncBatchNorm for processes on the CPU, where torch's refuses to work; used nowhere else.
 
-    In evaluation mode, and without other processes, it is plain BatchNorm. Every process holds equally many samples.
+    Every process normalises the whole batch and keeps its own part; all parts are of one size. In evaluation mode, and
+    without other processes, it is plain BatchNorm.
     """
 
     def __init__(self, layer: _BatchNorm) -> None:
@@ -113,32 +111,12 @@ class HostSyncBatchNorm(_BatchNorm):
         """Any number of dimensions from two."""
 
     def forward(self, x: Tensor) -> Tensor:
-        alone = not (torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1)
-        y = super().forward(x) if alone or not self.training else self._normalise(x)
+        if self.training and torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+            batch = torch.cat(all_gather(x.contiguous()))  # type: ignore[no-untyped-call]
+            own = torch.distributed.get_rank() * len(x)
+            y = super().forward(batch)[own : own + len(x)]
+        else:
+            y = super().forward(x)
         for child in self.children():
             y = child(y)
         return y
-
-    def _normalise(self, x: Tensor) -> Tensor:
-        exact = full_precision(x)
-        axes = [0, *range(2, x.dim())]
-        var, mean = torch.var_mean(exact, axes, correction=0)
-        parts = torch.stack(all_gather(torch.stack([mean, var])))  # type: ignore[no-untyped-call]
-        mean = parts[:, 0].mean(0)
-        var = (parts[:, 1] + (parts[:, 0] - mean).square()).mean(0)
-        self._track(mean.detach(), var.detach(), len(parts) * x.numel() // x.shape[1])
-        scale, shift = (var + self.eps).rsqrt(), mean
-        columns = (1, -1, *[1] * (x.dim() - 2))
-        y = (exact - shift.view(columns)) * scale.view(columns)
-        if self.affine:
-            y = y * self.weight.view(columns) + self.bias.view(columns)
-        return y.to(x.dtype)
-
-    @torch.no_grad()
-    def _track(self, mean: Tensor, var: Tensor, count: int) -> None:
-        if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
-            return
-        self.num_batches_tracked.add_(1)
-        rate = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        self.running_mean.lerp_(mean.to(self.running_mean), rate)
-        self.running_var.lerp_((var * (count / max(count - 1, 1))).to(self.running_var), rate)

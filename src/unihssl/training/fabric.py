@@ -3,14 +3,13 @@
 import inspect
 import logging
 import os
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from unihssl.config import Settings
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 from unihssl.models.backbones import pick_device
 
 try:
@@ -34,7 +33,7 @@ def make_fabric(settings: Settings) -> Fabric:
         accelerator="cuda" if on_gpu else "cpu",
         devices=processes.devices,
         num_nodes=processes.nodes,
-        strategy=_ddp() if processes.count > 1 else "auto",
+        strategy=_ddp() if processes.devices * processes.nodes > 1 else "auto",
         plugins=[processes.environment],
         precision="32-true",
     )
@@ -53,17 +52,12 @@ def _ddp() -> Any:
     return DDPStrategy(find_unused_parameters=True, gradient_as_bucket_view=True, **{broadcast: False})
 
 
-@dataclass(frozen=True)
-class Processes:
+class Processes(NamedTuple):
     """Processes on each machine, machines, and Fabric's name for what starts them."""
 
     devices: int
     nodes: int
     environment: Any
-
-    @property
-    def count(self) -> int:
-        return self.devices * self.nodes
 
 
 def find_processes(settings: Settings, on_gpu: bool) -> Processes:
@@ -106,14 +100,12 @@ def _by_slurm() -> Processes:
 
 def _refuse_contradiction(launcher: str, found: Processes, settings: Settings) -> None:
     """Refuse settings that the launcher contradicts; 1 means unset."""
-    for name, asked, started in (
-        ("devices", settings.devices, found.devices),
-        ("nodes", settings.nodes, found.nodes),
-    ):
+    for name, what in (("devices", "processes on each machine"), ("nodes", "machines")):
+        asked, started = getattr(settings, name), getattr(found, name)
         if asked not in (1, started):
-            what = "processes on each machine" if name == "devices" else "machines"
             raise UserError(
-                f"{name}={asked}, but {launcher} started {started} {what}: leave {name} out, or set {name}={started}"
+                f"{Setting(name, asked)}, but {launcher} started {started} {what}: leave it out, or use "
+                f"{Setting(name, started)}"
             )
 
 
@@ -122,8 +114,8 @@ def _require_meeting_place(found: Processes) -> None:
     missing = [name for name in ("MASTER_ADDR", "MASTER_PORT", "NODE_RANK") if name not in os.environ]
     if found.nodes > 1 and missing:
         raise UserError(
-            f"nodes={found.nodes}, but not set: {', '.join(missing)}. Start it on every machine with the first one's "
-            "MASTER_ADDR, a free MASTER_PORT of it, and NODE_RANK 0, 1 and so on; or let torchrun or SLURM start it"
+            f"{Setting('nodes', found.nodes)}, but not set: {', '.join(missing)}. Start it on every machine with the "
+            "first one's MASTER_ADDR and a free port of it, and NODE_RANK 0, 1 and so on; or use torchrun or SLURM"
         )
 
 
@@ -131,6 +123,7 @@ def _refuse_too_many(found: Processes, on_gpu: bool) -> None:
     visible = torch.cuda.device_count() if on_gpu else found.devices
     if found.devices > visible:
         raise UserError(
-            f"devices={found.devices}, but {'one GPU is' if visible == 1 else f'{visible} GPUs are'} visible here: "
-            f"set devices={visible} (under SLURM, ask for --gpus-per-node, which each task can see all of)"
+            f"{Setting('devices', found.devices)}, but {'one GPU is' if visible == 1 else f'{visible} GPUs are'} "
+            f"visible here: use {Setting('devices', visible)} (under SLURM, ask for --gpus-per-node, which "
+            "each task can see all of)"
         )

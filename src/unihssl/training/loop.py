@@ -1,9 +1,9 @@
 """Taking a method through its stages."""
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from typing import Any, NoReturn
 
 import torch
@@ -16,9 +16,9 @@ from unihssl.interrupt import InterruptGuard
 from unihssl.methods.base import Capture, Method, Stage
 from unihssl.models.classifier import set_autocast
 from unihssl.run_folder import RunFolder
-from unihssl.training.checkpoint import Position, load_checkpoint, save_checkpoint
+from unihssl.training.checkpoint import Position, load_checkpoint
 from unihssl.training.display import Display
-from unihssl.training.distributed import FabricProcesses, all_agree, anyone, share_memory, synchronise_batch_norm
+from unihssl.training.distributed import FabricProcesses, all_agree, any_process, share_memory, synchronise_batch_norm
 from unihssl.training.fabric import Fabric, autocast_dtype
 from unihssl.training.log import Recorder, all_finite
 from unihssl.training.optimizer import make_optimizer, restore_momentum, schedule_factor, set_learning_rate
@@ -43,9 +43,8 @@ class Trainer:
         self.epoch_steps = [data.steps_per_epoch(stage.epoch_length) for stage in self.stages]
         self.totals = [self._length(s.settings, n) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
         if not all(total or stage.optional for total, stage in zip(self.totals, self.stages, strict=True)):
-            raise UserError(
-                f"this run has 0 steps to train ({Setting('epochs', settings.epochs)}): set epochs to 1 or more"
-            )
+            asked, least = Setting("epochs", settings.epochs), Setting("epochs", 1)
+            raise UserError(f"this run has 0 steps to train ({asked}): use at least {least}")
         for part in method.modules():
             if isinstance(part, Method):
                 part.processes = FabricProcesses(fabric)
@@ -54,11 +53,9 @@ class Trainer:
         self.saved_at = time.monotonic()
         self.position, self.optimizer_state = Position(), None
         if self.checkpoint.exists():
-            self.position, state, self.optimizer_state = load_checkpoint(self.checkpoint, fingerprint)
+            self.position, state, self.optimizer_state = load_checkpoint(folder, fingerprint)
             try:
-                method.load_state_dict(
-                    {re.sub("^average[.]", "ema.", name): t for name, t in state.items()}
-                )  # as in 0.1.0
+                method.load_state_dict(state)
             except RuntimeError:
                 raise UserError(f"{self.checkpoint}: another version of unihssl saved it; start a new run") from None
 
@@ -104,15 +101,9 @@ class Trainer:
             restore_momentum(optimizer, optimizer_state)
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.module.train()
+        note = self.recorder.display.note
         self.step = Step(
-            self.fabric,
-            self.module,
-            self.method,
-            self.optimizer,
-            self.data,
-            stage.step,
-            self._capture(stage),
-            self.recorder.display.note,
+            self.fabric, self.module, self.method, self.optimizer, self.data, stage.step, self._capture(stage), note
         )
         self.recorder.start(stage.name, total, start, self.step.meter)
         with closing(self.step):
@@ -161,7 +152,7 @@ class Trainer:
         """Checked after every step by a single process; by several, only where all of them report together."""
         if self.fabric.world_size == 1:
             return self.guard.requested
-        return in_step and anyone(self.fabric, self.guard.requested)
+        return in_step and any_process(self.fabric, self.guard.requested)
 
     def _report(self, index: int, done: int) -> None:
         place = {
@@ -170,8 +161,8 @@ class Trainer:
             "step": done,
             "global_step": self._global(Position(index, done)),
         }
-        believed = self.method.pseudo_classes() if index == len(self.stages) - 1 else None
-        broken = self.recorder.report(place, self.stages[index].settings.lr * self.lr_factor, believed)
+        pseudo_classes = self.method.pseudo_classes() if index == len(self.stages) - 1 else None
+        broken = self.recorder.report(place, self.stages[index].settings.lr * self.lr_factor, pseudo_classes)
         if broken:
             self._stop_on_nan(index, done, broken)
 
@@ -180,7 +171,8 @@ class Trainer:
             self._stop_on_nan(position.stage, position.step, ["weights"])
         if self.fabric.is_global_zero:
             optimizer = self.optimizer.state_dict() if position.step else None
-            save_checkpoint(self.checkpoint, position, self.method.state_dict(), optimizer, self.fingerprint)
+            states = {"method": self.method.state_dict(), "optimizer": optimizer, "fingerprint": self.fingerprint}
+            self.folder.write_checkpoint(asdict(position) | states)
         self.saved_at = time.monotonic()
 
     def _stop_on_nan(self, index: int, done: int, broken: list[str]) -> NoReturn:

@@ -28,12 +28,9 @@ def make_optimizer(module: nn.Module, settings: Settings, method: nn.Module | No
         groups.setdefault((rate, decay), []).append(parameter)
     device = next(module.parameters()).device
     on_gpu = device.type == "cuda"
-
-    def rate_of(lr: float) -> float | Tensor:
-        return torch.tensor(lr, device=device) if on_gpu else lr
-
+    rates = {lr: torch.tensor(lr, device=device) if on_gpu else lr for lr, _ in groups}
     optimizer = torch.optim.SGD(
-        [{"params": p, "lr": rate_of(lr), "base_lr": lr, "weight_decay": wd} for (lr, wd), p in groups.items()],
+        [{"params": p, "lr": rates[lr], "base_lr": lr, "weight_decay": wd} for (lr, wd), p in groups.items()],
         lr=settings.lr,
         fused=on_gpu or None,
         momentum=settings.momentum,

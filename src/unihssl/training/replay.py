@@ -17,14 +17,14 @@ from unihssl.models.classifier import Classifier
 
 
 class ReplayedEncoders:
-    """Captures the training passes of one step, the first after `begin_step`, and replays them in those that follow.
+    """Captures the encoders' training passes during one step and replays them in all later steps.
 
-    A pass of another shape or type, in evaluation mode or without gradients, runs eagerly. Each pass may be
-    differentiated once.
+    `begin_step` must be called before each step; the first step is the captured one. Passes of another shape or type,
+    in evaluation mode or without gradients run eagerly. A pass can be differentiated once.
     """
 
     def __init__(self, method: nn.Module, note: Callable[[str], None]) -> None:
-        """`note` tells the user, once, if nothing can be replayed, and why."""
+        """`note` shows the user a message: once, if nothing can be replayed, and why."""
         encoders = (part.encoder for part in method.modules() if isinstance(part, Classifier))
         found = dict.fromkeys(part for encoder in encoders for part in _large_parts(encoder))
         inner = {module for part in found for module in part.modules() if module is not part}
@@ -67,7 +67,7 @@ def _large_parts(module: nn.Module) -> Iterator[nn.Module]:
 
 
 def _communicates(part: nn.Module) -> bool:
-    """Whether it talks to other processes, which was never tried within a graph."""
+    """Whether it exchanges data with other processes, which has not been tested within a graph."""
     return any(isinstance(layer, nn.SyncBatchNorm) for layer in part.modules())
 
 
@@ -84,7 +84,7 @@ class _Part:
     """Replaces the forward pass of a part of an encoder; each call in a step has a graph of its own."""
 
     def __init__(self, module: nn.Module, failures: list[str]) -> None:
-        """After any failure, no part captures anything more."""
+        """`failures` is shared by all parts: once it has an entry, no part captures anything more."""
         self.module, self.plain, self.failures = module, module.forward, failures
         self.passes: list[tuple[_Kind, Callable[[Tensor], Any]]] = []
         self.record, self.calls = False, 0
@@ -113,11 +113,11 @@ class _Part:
         return replay(x) if kind == known else self.plain(x)
 
     def _capture(self, x: Tensor, kind: _Kind) -> None:
-        """Trial runs change BatchNorm's statistics and the random state; both are restored."""
+        """Capture a pass. Trial runs change BatchNorm's statistics and the random state; both are restored."""
         buffers = [(buffer, buffer.clone()) for buffer in self.module.buffers()]
         device, stream = x.device.type, torch.cuda.current_stream()
-        # An input that needs a gradient cannot be overwritten by the trial runs, and need not be copied for each replay
-        # if it is another graph's output.
+        # An input that needs a gradient is not cloned: trial runs cannot overwrite it, and a replay need not copy it if
+        # it is another graph's output, which stays in the same memory.
         sample = x.detach().requires_grad_() if x.requires_grad else x.clone()
         try:
             with (
@@ -137,7 +137,7 @@ class _Part:
                 buffer.copy_(before)
 
     def _try(self, x: Tensor) -> None:
-        """Fail where a capture would, if anything synchronises with the GPU: a failed capture leaves traces."""
+        """Raise an error if the pass synchronises with the GPU: a capture would fail too, and leave traces."""
         warnings.filterwarnings("ignore", "Synchronization debug mode")
         torch.cuda.set_sync_debug_mode("error")
         try:

@@ -35,7 +35,7 @@ class Step:
         capture: Capture,
         note: Callable[[str], None],
     ) -> None:
-        """`note` tells the user, once, if capture was wanted and is not possible."""
+        """`note` shows the user a message: once, if capture was asked for and is not possible."""
         self.fabric, self.module, self.method, self.optimizer = fabric, module, method, optimizer
         self.data, self.step = data, step
         self.meter = Meter()
@@ -60,7 +60,7 @@ class Step:
         self._graph.replay() if self._graph else self._run()
 
     def close(self) -> None:
-        """Give the network back as it was."""
+        """Remove what replaces the encoders' forward passes."""
         if self._encoders:
             self._encoders.release()
 

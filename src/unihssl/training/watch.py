@@ -13,12 +13,12 @@ from subprocess import Popen, TimeoutExpired
 
 import torch
 
-from unihssl.errors import RunInterruptedError, Spell, UserError, python_spelling, resume_call
+from unihssl.errors import RunInterruptedError, Spell, UserError, python_spelling, resume_call, worded
 from unihssl.run_folder import RunFolder
 from unihssl.training.fabric import Fabric
 
 PARENT = "UNIHSSL_PARENT"  # environment variable: the process that started this one
-LOOK_EVERY = 0.5  # seconds
+POLL_SECONDS = 0.5  # seconds
 PATIENCE = 2.0  # seconds for a process to notice a death by itself, or to be ended by the first, which reports it
 STOPPING = 10.0  # seconds for children to end after an interrupt that all of them got
 
@@ -39,7 +39,7 @@ class Watch:
             self._parent = int(os.environ.get(PARENT, 0)) if child else 0
             if not child:
                 os.environ[PARENT] = str(os.getpid())
-            threading.Thread(target=self._look, name="watch", daemon=True).start()
+            threading.Thread(target=self._watch, name="watch", daemon=True).start()
         try:
             self.fabric.launch()  # waits for all processes to be there
             self._adopt()
@@ -63,14 +63,14 @@ class Watch:
                 raise SystemExit(1) from None
             raise UserError(self._message()) from None
 
-    def _look(self) -> None:
-        while not self._left.wait(LOOK_EVERY):
-            if self._somebody_died() and not self._left.wait(PATIENCE):
+    def _watch(self) -> None:
+        while not self._left.wait(POLL_SECONDS):
+            if self._process_died() and not self._left.wait(PATIENCE):
                 if self.fabric.local_rank <= 1:
-                    message = UserError(self._message()).worded(self.spell)
+                    message = worded(self._message(), self.spell)
                     print(f"error: {message}", file=sys.stderr, flush=True)
                 _end(_children, 0.0)
-                os._exit(1)  # the main thread may wait for the dead
+                os._exit(1)  # the main thread may wait for the dead process
 
     def _message(self) -> str:
         saved = self.folder.checkpoint.exists()
@@ -78,13 +78,13 @@ class Watch:
         return f"another process of this run died; {how} with: {resume_call(self.folder.path)}"
 
     def _adopt(self) -> None:
-        """Take Fabric's children over: its own observer would kill every process, this one too, without a word."""
+        """Empty Fabric's list of children: its observer would kill all processes, this one too, without a message."""
         started = getattr(self.fabric.strategy.launcher, "procs", [])
         with contextlib.suppress(IndexError):  # empty
             while True:
                 _children.append(started.pop())
 
-    def _somebody_died(self) -> bool:
+    def _process_died(self) -> bool:
         self._adopt()
         if self._parent and os.getppid() != self._parent:
             return True

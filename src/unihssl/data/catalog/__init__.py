@@ -11,7 +11,7 @@ from pathlib import Path
 from unihssl.data.catalog.check import check, how_to_get, where
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset
 from unihssl.data.catalog.known import DATASETS, get
-from unihssl.data.source import Source, some
+from unihssl.data.source import Source, first_few
 from unihssl.errors import UserError
 
 PREFIX = "catalog:"
@@ -35,7 +35,7 @@ def load_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Source:
         raise UserError(f"{dataset.name}: {result.problems[0]} {where(root)}; see: unihssl data check {dataset.name}")
     notes: tuple[str, ...] = ()
     if result.problems:
-        notes = (f"{dataset.name} is not as published, results may not compare: {some(result.problems, 4)}",)
+        notes = (f"{dataset.name} is not as published, results may not compare: {first_few(result.problems, 4)}",)
     return replace(result.found, name=f"{PREFIX}{dataset.name}/{domain.name}@{root.resolve()}", notes=notes)
 
 

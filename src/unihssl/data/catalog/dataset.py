@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from unihssl.data.source import Source, counted, some
+from unihssl.data.source import Source, counted, first_few
 from unihssl.errors import UserError
 
 
@@ -19,7 +19,7 @@ def plain(name: str) -> str:
 def missing_note(names: Sequence[str], listing: str) -> tuple[str, ...]:
     """A note on images that a file lists and that do not exist; empty if all do."""
     verb = "is" if len(names) == 1 else "are"
-    return (f"{counted(len(names), 'image')} of {listing} {verb} not there ({some(names, 3)})",) if names else ()
+    return (f"{counted(len(names), 'image')} of {listing} {verb} not there ({first_few(names, 3)})",) if names else ()
 
 
 @dataclass(frozen=True)

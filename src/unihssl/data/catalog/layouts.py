@@ -6,7 +6,7 @@ from pathlib import Path
 
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, missing_note, plain
 from unihssl.data.images import find_images, is_image
-from unihssl.data.source import Source, counted, some
+from unihssl.data.source import Source, counted, first_few
 from unihssl.errors import UserError
 
 DEPTH = 2  # the root may be the data set's parent, and an archive may have a wrapping folder
@@ -82,7 +82,7 @@ def _read_class_folders(dataset: Dataset, holder: Path) -> Source:
             samples += [(f"{label}/{str(path)[start:]}", path, label) for path in images]
     loose = [name for name in file_names(holder) if is_image(name)]
     lie = "lies" if len(loose) == 1 else "lie"
-    notes = (f"{counted(len(loose), 'image')} {lie} outside any class folder ({some(loose)})",) if loose else ()
+    notes = (f"{counted(len(loose), 'image')} {lie} outside any class folder ({first_few(loose)})",) if loose else ()
     samples.sort()
     names, paths, labels = [s[0] for s in samples], [s[1] for s in samples], [s[2] for s in samples]
     return Source(str(holder), paths, names, labels, notes=notes, other_folders=other_folders)

@@ -8,16 +8,13 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
 
 import torch
 
 from unihssl.data.machine import cpus
-from unihssl.experiments.launchers.base import ProcessDiedError
+from unihssl.experiments.launchers.base import ProcessDiedError, R, T
 from unihssl.interrupt import held_interrupts
 
-T = TypeVar("T")
-R = TypeVar("R")
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 POLL_SECONDS = 0.2  # between checks for Ctrl-C
 SAVE_SECONDS = 20.0  # that a worker has to save when its parent is gone
@@ -123,7 +120,7 @@ def _interruptible(function: Callable[[T, int], R], task: T, concurrent_tasks: i
 
 
 def _end_with_parent() -> None:
-    """Save and stop when the parent is gone, instead of training on and then holding the GPU for ever."""
+    """When the parent has died, save and stop; otherwise this process would keep the GPU for ever."""
     parent = multiprocessing.parent_process()
     if parent:
         parent.join()

@@ -7,16 +7,14 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 
 from unihssl.data import machine
 from unihssl.errors import RunInterruptedError, Setting, UserError
-from unihssl.experiments.launchers.base import ProcessDiedError
+from unihssl.experiments.launchers.base import ProcessDiedError, R, T
 
-T = TypeVar("T")
-R = TypeVar("R")
 STORE_BYTES = 128 * 2**20  # only small results travel
 
 

@@ -7,11 +7,11 @@ from unihssl.experiments.plots.canvas import require_matplotlib as require_matpl
 from unihssl.experiments.plots.confusion import confusion_matrices as confusion_matrices
 from unihssl.experiments.plots.features import feature_map as feature_map
 from unihssl.experiments.plots.from_run import run_features as run_features
-from unihssl.experiments.plots.from_run import run_guesses as run_guesses
+from unihssl.experiments.plots.from_run import run_result as run_result
 from unihssl.experiments.plots.learning import learning_curves as learning_curves
-from unihssl.experiments.plots.select_runs import Wanted as Wanted
-from unihssl.experiments.plots.select_runs import chosen_runs as chosen_runs
-from unihssl.experiments.plots.select_runs import described as described
+from unihssl.experiments.plots.select_runs import RunFilter as RunFilter
 from unihssl.experiments.plots.select_runs import figure_names as figure_names
 from unihssl.experiments.plots.select_runs import is_run as is_run
+from unihssl.experiments.plots.select_runs import run_title as run_title
+from unihssl.experiments.plots.select_runs import select_runs as select_runs
 from unihssl.experiments.plots.sensitivity import sensitivity_curve as sensitivity_curve

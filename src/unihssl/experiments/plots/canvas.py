@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unihssl.errors import UserError
-from unihssl.files import atomic, write_error
+from unihssl.files import atomic, make_folder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,10 +43,7 @@ def write_figure(out: str | Path, width: float, height: float, draw: Callable[["
     stem = Path(out)
     if stem.suffix in (".png", ".svg"):
         stem = stem.with_suffix("")
-    try:
-        stem.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise write_error(stem.parent, error) from error
+    make_folder(stem.parent)
     png, svg = (stem.with_name(stem.name + suffix) for suffix in (".png", ".svg"))
     with style.context(["default", STYLE]):
         figure = Figure(figsize=(width, height), layout="constrained")

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unihssl.errors import UserError
+from unihssl.evaluation.metrics import PARTS
 from unihssl.experiments.plots.canvas import PAGE, write_figure
 
 if TYPE_CHECKING:
@@ -18,29 +19,21 @@ MOST_NUMBERS = 15  # with more classes numbers are too small to read: the worst 
 LISTED = 5
 
 
-def confusion_matrices(
-    parts: Mapping[str, tuple[np.ndarray, np.ndarray]],
-    class_names: Sequence[object],
-    out: str | Path,
-    *,
-    title: str = "",
-) -> tuple[Path, Path]:
+def confusion_matrices(result: Mapping[str, Any], out: str | Path, *, title: str = "") -> tuple[Path, Path]:
     """Draw a matrix for each domain, side by side; rows add up to 100%. Returns the PNG and the SVG.
 
-    `parts` maps a domain's name to true and predicted classes (N,), as indices into `class_names`.
+    >>> confusion_matrices(unihssl.evaluate("runs/first"), "plots/confusion")
 
-    >>> confusion_matrices({"labeled": (true, predicted)}, ["cat", "dog"], "plots/confusion")
+    `result` is what `evaluate` returns, `result.json` holds, or a model has as its `result`.
     """
-    measured = {name: part for name, part in parts.items() if len(part[0])}
+    names, measured = count_confusions(result)
     if not measured:
         raise UserError("there are no test images of known class to draw a confusion matrix of")
-    names = [str(name) for name in class_names]
     side = max(PAGE / 2, 0.085 * len(names) + 0.8)
 
     def draw(figure: "Figure") -> None:
         axes = figure.subplots(1, len(measured), squeeze=False)[0]
-        for axis, (domain, (truth, guess)) in zip(axes, measured.items(), strict=True):
-            counts = count_confusions(truth, guess, len(names))
+        for axis, (domain, counts) in zip(axes, measured.items(), strict=True):
             image = _draw_matrix(axis, normalise_rows(counts), names)
             accuracy = 100 * np.trace(counts) / counts.sum()
             axis.set_title(f"{domain} domain: {accuracy:.1f}% of {counts.sum():,} right")
@@ -50,7 +43,10 @@ def confusion_matrices(
             else:
                 axis.set_yticklabels([])
             if len(names) > MOST_NUMBERS:
-                worst = "\n".join(_in_words(cell, names) for cell in top_confusions(counts, LISTED))
+                worst = "\n".join(
+                    f"{names[true]} → {names[predicted]}: {count} ({share:.0f}%)"
+                    for true, predicted, count, share in top_confusions(counts, LISTED)
+                )
                 axis.set_xlabel(f"predicted class\n\nmost frequent confusions\n{worst or 'none'}")
         if len(names) > MOST_NUMBERS:
             figure.colorbar(image, ax=list(axes), shrink=0.5, label="share of the true class (%)")
@@ -59,11 +55,16 @@ def confusion_matrices(
     return write_figure(out, side * len(measured), side, draw)
 
 
-def count_confusions(truth: np.ndarray, guess: np.ndarray, classes: int) -> np.ndarray:
-    """Counts (C, C) of samples by true class (row) and predicted class (column)."""
-    counts = np.zeros((classes, classes), dtype=np.int64)
-    np.add.at(counts, (truth, guess), 1)
-    return counts
+def count_confusions(result: Mapping[str, Any]) -> tuple[list[str], dict[str, np.ndarray]]:
+    """Class names, and for each domain the counts (C, C) of samples by true class (row) and predicted class."""
+    tables = {domain: table for domain in PARTS if (table := result.get(domain, {}).get("confusion"))}
+    rows = [row for table in tables.values() for row in table.values()]
+    names = list(dict.fromkeys([*(true for table in tables.values() for true in table), *(n for r in rows for n in r)]))
+    counts = {
+        domain: np.array([[table.get(true, {}).get(predicted, 0) for predicted in names] for true in names])
+        for domain, table in tables.items()
+    }
+    return names, counts
 
 
 def normalise_rows(counts: np.ndarray) -> np.ndarray:
@@ -78,11 +79,6 @@ def top_confusions(counts: np.ndarray, most: int) -> list[tuple[int, int, int, f
     wrong = [(int(t), int(g)) for t, g in np.argwhere(counts > 0) if t != g]
     wrong.sort(key=lambda cell: (-counts[cell], -share[cell], cell))
     return [(t, g, int(counts[t, g]), float(share[t, g])) for t, g in wrong[:most]]
-
-
-def _in_words(confusion: tuple[int, int, int, float], names: Sequence[str]) -> str:
-    truth, guess, count, share = confusion
-    return f"{names[truth]} → {names[guess]}: {count} ({share:.0f}%)"
 
 
 def _draw_matrix(axis: "Axes", share: np.ndarray, names: Sequence[str]) -> "AxesImage":

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from unihssl.api import settings_of
+from unihssl.api import measure, settings_of
 from unihssl.data.batch_random import seed_for
 from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
@@ -22,14 +22,6 @@ from unihssl.run_folder import RunFolder
 BATCH = 256
 
 
-class Guesses(NamedTuple):
-    """True and predicted classes (N,) of each domain, as indices into the names; see confusion_matrices."""
-
-    parts: dict[str, tuple[np.ndarray, np.ndarray]]
-    class_names: list[str]
-    method: str
-
-
 class Features(NamedTuple):
     """A row for each sample of either domain: the arguments of feature_map."""
 
@@ -41,53 +33,23 @@ class Features(NamedTuple):
     method: str
 
 
-def run_guesses(
+def run_result(
     run: str | Path, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False, device: str = "auto"
-) -> Guesses:
-    """Predictions of a run on its held-out images, or on all images of the sources given.
+) -> dict[str, Any]:
+    """The saved result of a run, or with sources that of `evaluate` on them.
 
-    >>> guesses = run_guesses("runs/first")
-    >>> true, predicted = guesses.parts["unlabeled"]
-
-    With `held_out` the sources are the run's own, and only what it held out of them is used. Without sources the saved
-    result is enough; neither model nor data is needed.
+    A saved result needs neither model nor data. Early versions did not save confusions: those are evaluated again.
     """
     folder = RunFolder(run)
-    if labeled is None and unlabeled is None and (saved := _saved_guesses(folder)):
-        return saved
-    model = load_model(run, device)
-    samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
-    parts = {}
-    for role, part in samples.items():
-        if len(part.rows):
-            guess = model.probabilities(model.predict_store(part.store, part.rows)).argmax(1)
-            parts[role] = part.labels, guess
-    if not parts:
-        sources = f"{Setting('labeled')} or {Setting('unlabeled')}"
-        raise UserError(f"{run}: no class of any test image is known; give some with {sources}")
-    return Guesses(parts, [str(c) for c in model.classes_], model.method)
-
-
-def _saved_guesses(run: RunFolder) -> Guesses | None:
-    """The guesses that the confusion counts in a run's result stand for; early versions did not save them."""
-    result = run.read_result() if run.is_finished else {}
-    tables = {role: table for role in PARTS if (table := result.get(role, {}).get("confusion"))}
-    if not tables:
-        return None
-    predicted = (name for table in tables.values() for row in table.values() for name in row)
-    names = list(dict.fromkeys([*(name for table in tables.values() for name in table), *predicted]))
-    parts = {}
-    for role, table in tables.items():
-        cells = [(names.index(true), names.index(guess), n) for true, row in table.items() for guess, n in row.items()]
-        truth, guess, counts = np.array(cells).T
-        parts[role] = np.repeat(truth, counts), np.repeat(guess, counts)
-    return Guesses(parts, names, str(run.read_config()["method"]))
+    saved = folder.read_result() if folder.is_finished and labeled is None and unlabeled is None else {}
+    known = any("confusion" in saved.get(role, {}) for role in PARTS)
+    return saved if known else measure(run, labeled, unlabeled, device, held_out=held_out)
 
 
 def run_features(
     run: str | Path, labeled: Any = None, unlabeled: Any = None, *, held_out: bool = False, device: str = "auto"
 ) -> Features:
-    """Features of the samples of `run_guesses`, from the encoder before and after training.
+    """Features of held-out samples, or of all samples of the sources, from the encoder before and after training.
 
     If no class of the unlabeled domain is known, nothing was held out of it: then some of its training samples stand
     in, with label -1.

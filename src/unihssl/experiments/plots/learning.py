@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-SHARES = {"mask_rate": "samples trusted,\nmask rate", "oracle_pseudo_accuracy": "pseudo-labels right,\noracle"}
+SHARES = {"stats/mask_rate": "samples trusted,\nmask rate"}
+SHARES["stats/oracle_pseudo_accuracy"] = "pseudo-labels right,\noracle"
 Row = dict[str, Any]  # of a run's metrics
 Runs = Sequence[Sequence[Row]]
-Look = dict[str, Any]  # how a line is drawn: colour and style
+Style = dict[str, Any]  # how a line is drawn: matplotlib's keywords
 
 
 class Curve(NamedTuple):
@@ -40,7 +41,7 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: S
 
     Runs that differ in their seed alone become a mean and a band of ± one standard deviation; with `names`, one for
     each run, those of one name do. One method is shown with all terms of its loss, several with their total losses.
-    Vertical lines mark where a stage begins.
+    Vertical lines mark where a stage begins, if all runs have the same stages.
     """
     folders = [Path(run) for run in run_dirs]
     groups = histories(folders, names)
@@ -51,8 +52,8 @@ def learning_curves(run_dirs: Sequence[str | Path], out: str | Path, *, names: S
         axes = figure.subplots(len(heights), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0].tolist()
         _draw_losses(axes[0], groups)
         for axis, name in zip(axes[1:], shares, strict=True):
-            for look, runs in zip(_looks(), groups.values(), strict=False):
-                draw_curves(axis, curves(runs, name), look, scale=100)
+            for style, runs in zip(_line_styles(), groups.values(), strict=False):
+                draw_curves(axis, curves(runs, name), style, scale=100)
             percent_axis(axis, SHARES[name])
             axis.set_ylim(0, 100)
         _mark_stages(axes, groups)
@@ -90,20 +91,21 @@ def _identity(settings: dict[str, Any]) -> dict[str, str]:
 
 
 def _name(config: dict[str, str], configs: Sequence[dict[str, str]]) -> str:
-    rivals = [rival for rival in configs if rival["method"] == config["method"]]
-    differing = [name for name in config if len({rival.get(name) for rival in rivals}) > 1]
+    same_method = [other for other in configs if other["method"] == config["method"]]
+    differing = [name for name in config if len({other.get(name) for other in same_method}) > 1]
     return ", ".join([config["method"], *(f"{name}={config[name]}" for name in differing)])
 
 
 def curves(runs: Runs, metric: str) -> list[Curve]:
-    """A curve for each stage that logged the metric: `loss`, a loss term or a statistic."""
+    """A curve for each stage that logged the metric: `loss`, `terms/NAME` or `stats/NAME`."""
     values: dict[str, list[dict[int, float]]] = {}  # stage -> for each run, step -> value
     for rows in runs:
         by_stage: dict[str, dict[int, float]] = {}
         for row in rows:
-            readings = {"loss": row.get("loss"), **row["terms"], **row["stats"]}
-            if readings.get(metric) is not None:
-                by_stage.setdefault(row["stage"], {})[row["global_step"]] = readings[metric]
+            logged = {f"{group}/{name}": value for group in ("terms", "stats") for name, value in row[group].items()}
+            value = row.get("loss") if metric == "loss" else logged.get(metric)
+            if value is not None:
+                by_stage.setdefault(row["stage"], {})[row["global_step"]] = value
         for stage, by_step in by_stage.items():
             values.setdefault(stage, []).append(by_step)
     found = []
@@ -131,18 +133,18 @@ def stage_starts(runs: Runs) -> dict[str, int]:
 
 
 def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
-    lines: list[tuple[str, Look, list[Curve]]] = []
+    lines: list[tuple[str, Style, list[Curve]]] = []
     if len(groups) == 1:
         (runs,) = groups.values()
         terms = loss_terms(runs)
         lines.append(("total", {"color": "black"}, curves(runs, "loss")))
         if len(terms) > 1:
-            lines += [(t, look, curves(runs, t)) for t, look in zip(terms, _looks(), strict=False)]
+            lines += [(t, style, curves(runs, f"terms/{t}")) for t, style in zip(terms, _line_styles(), strict=False)]
     else:
-        rows = zip(groups.items(), _looks(), strict=False)
-        lines = [(name, look, curves(runs, "loss")) for (name, runs), look in rows]
-    for name, look, stages in lines:
-        draw_curves(axis, stages, look, name=name)
+        rows = zip(groups.items(), _line_styles(), strict=False)
+        lines = [(name, style, curves(runs, "loss")) for (name, runs), style in rows]
+    for name, style, stages in lines:
+        draw_curves(axis, stages, style, name=name)
     values = np.concatenate([curve.mean for _, _, stages in lines for curve in stages])
     positive = values[values > 0]
     wide = len(positive) and positive.max() > 20 * positive.min() and (values >= 0).all()
@@ -163,34 +165,29 @@ def _columns(names: Iterable[str]) -> int:
 
 
 def draw_curves(
-    axis: "Axes", stages: Iterable[Curve], look: Look, *, scale: float = 1, name: str | None = None
+    axis: "Axes", stages: Iterable[Curve], style: Style, *, scale: float = 1, name: str | None = None
 ) -> None:
     for number, curve in enumerate(stages):
         mean, std = scale * curve.mean, scale * curve.std
         marker = "o" if len(mean) == 1 else ""  # a line through one point is invisible
-        axis.plot(curve.steps, mean, marker=marker, markersize=3, label=None if number else name, **look)
+        axis.plot(curve.steps, mean, marker=marker, markersize=3, label=None if number else name, **style)
         if std.any():
-            axis.fill_between(curve.steps, mean - std, mean + std, color=look["color"], alpha=0.2, linewidth=0)
+            axis.fill_between(curve.steps, mean - std, mean + std, color=style["color"], alpha=0.2, linewidth=0)
 
 
 def _mark_stages(axes: Sequence["Axes"], groups: Mapping[str, Runs]) -> None:
-    """A line where each stage begins, named above the first panel; in the method's colour where methods differ."""
-    starts = [stage_starts(runs) for runs in groups.values()]
-    if all(stages == starts[0] for stages in starts):
-        marks = [(step, stage, GREY) for stage, step in starts[0].items() if len(starts[0]) > 1]
-        sides = ["left"]
-    else:
-        coloured = zip(_looks(), starts, strict=False)
-        marks = sorted((step, name, look["color"]) for look, own in coloured for name, step in own.items() if step)
-        sides = ["right", "left"]  # names of close lines do not overlap
-    for number, (step, stage, colour) in enumerate(marks):
+    """A line where each stage begins, named above the first panel, if all groups have the same stages."""
+    starts, *others = (stage_starts(runs) for runs in groups.values())
+    if len(starts) == 1 or any(stages != starts for stages in others):
+        return
+    for stage, step in starts.items():
         for axis in axes if step else []:
-            axis.axvline(step, color=colour, linewidth=0.8, linestyle=":")
-        look: Look = {"fontsize": 6.5, "color": colour, "va": "bottom", "ha": sides[number % len(sides)]}
-        axes[0].text(step, 1.01, f" {stage} ", transform=axes[0].get_xaxis_transform(), **look)
+            axis.axvline(step, color=GREY, linewidth=0.8, linestyle=":")
+        style: Style = {"fontsize": 6.5, "color": GREY, "va": "bottom", "ha": "left"}
+        axes[0].text(step, 1.01, f" {stage} ", transform=axes[0].get_xaxis_transform(), **style)
 
 
-def _looks() -> list[Look]:
-    """Distinct looks of lines: all colours solid, then dashed, then dotted."""
+def _line_styles() -> list[Style]:
+    """Distinct styles of lines: all colours solid, then dashed, then dotted."""
     lines = ("solid", "dashed", "dotted", "dashdot")
     return [{"color": colour, "linestyle": line} for line in lines for colour in COLOURS] * 3

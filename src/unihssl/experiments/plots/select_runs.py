@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unihssl.errors import Setting, UserError
-from unihssl.experiments.results import Purpose, find_runs, read_purpose, saved_settings
+from unihssl.experiments.results import Purpose, find_runs, read_purpose, row_name, saved_settings
 from unihssl.run_folder import RunFolder
 
 
-class Wanted(NamedTuple):
+class RunFilter(NamedTuple):
     """Conditions on runs; empty or None allows any. `method` may also be a row of a table, such as `mcc:original`."""
 
     pair: str = ""
@@ -18,15 +18,13 @@ class Wanted(NamedTuple):
     seed: int | None = None
 
     def fits(self, run: Path) -> bool:
-        if self == Wanted():
+        if self == RunFilter():
             return True
         settings, purpose = _describe(run)
-        names = (settings.get("method"), *(role.variant for role in purpose.roles))
-        return (
-            self.pair in ("", purpose.pair)
-            and (not self.method or self.method in names)
-            and self.seed in (None, settings.get("seed"))
-        )
+        row = row_name(settings, RunFolder(run).read_environment())
+        names = ("", settings.get("method"), row, *(role.variant for role in purpose.roles))
+        seeds = (None, settings.get("seed"))
+        return self.pair in ("", purpose.pair) and self.method in names and self.seed in seeds
 
 
 def is_run(folder: Path) -> bool:
@@ -34,19 +32,18 @@ def is_run(folder: Path) -> bool:
     return RunFolder(folder).is_run or RunFolder(folder).model.is_file()
 
 
-def chosen_runs(folders: Sequence[Path], wanted: Wanted) -> list[Path]:
-    """The runs among these folders, and the finished runs below the others, that fit."""
+def select_runs(folders: Sequence[Path], conditions: RunFilter) -> list[Path]:
+    """The runs that fit: of these folders those that are runs, and the finished runs below the others."""
     for folder in folders:
         if not folder.exists():
             raise UserError(f"{folder}: no such folder")
     found: dict[Path, None] = {}
     for folder in folders:
         found |= dict.fromkeys([folder] if is_run(folder) else [run.path for run in find_runs(folder)])
-    runs = [run for run in found if wanted.fits(run)]
+    runs = [run for run in found if conditions.fits(run)]
     if not runs:
-        wanted_values = wanted._asdict().items() if found else ()
-        conditions = [f"{Setting(name, value)}" for name, value in wanted_values if value not in ("", None)]
-        fitting = " ".join([" with", *conditions]) if conditions else ""
+        asked = [Setting(*item) for item in conditions._asdict().items() if found and item[1] not in ("", None)]
+        fitting = " ".join([" with", *(f"{setting}" for setting in asked)]) if asked else ""
         named = ", ".join(map(str, folders))
         raise UserError(f"{named}: not a run directory, nor is there a finished run{fitting} below")
     return runs
@@ -72,6 +69,13 @@ def described(runs: Sequence[Path]) -> str:
     parts = list(places) if len(places) == 1 else []
     parts += [f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"] if seeds else []
     return ", ".join(parts)
+
+
+def run_title(run: Path) -> str:
+    """Method, data set, pair and seed of a run; of a saved model the method."""
+    folder = RunFolder(run)
+    method = saved_settings(folder).get("method") if folder.is_run else folder.read_model().get("method")
+    return ", ".join(filter(None, [str(method), described([run])]))
 
 
 def _describe(run: Path) -> tuple[dict[str, Any], Purpose]:

@@ -6,7 +6,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unihssl.errors import UserError
-from unihssl.experiments.plots.canvas import COLOURS, COLUMN, GREY, percent_axis, write_figure
+from unihssl.experiments.plots.canvas import COLOURS, COLUMN, percent_axis, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,13 +21,12 @@ def sensitivity_curve(
     *,
     knob: str,
     paper_value: float | None = None,
-    baseline: Sequence[float] = (),
     title: str = "",
 ) -> tuple[Path, Path]:
     """Draw the pooled accuracy, mean ± std over seeds, at each value of a knob. Returns the PNG and the SVG.
 
-    `points` maps a value to the accuracies (0..1) of its seeds. `paper_value` is marked, and `baseline`, the accuracies
-    of Supervised, becomes a line. Values that are not numbers stand side by side.
+    `points` maps a value to the accuracies (0..1) of its seeds. `paper_value` is marked. Values that are
+    not numbers stand side by side.
 
     >>> sensitivity_curve({0.01: [0.88, 0.86], 1.0: [0.70, 0.66]}, "plots/lambda_pa", knob="lambda_pa")
     """
@@ -40,13 +39,10 @@ def sensitivity_curve(
 
     def draw(figure: "Figure") -> None:
         axis = figure.add_subplot()
-        look: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "markersize": 4, "capsize": 2.5}
-        look["linestyle"] = "none" if axis_of.scale == "names" else "-"
+        style: dict[str, Any] = {"color": COLOURS[0], "marker": "o", "markersize": 4, "capsize": 2.5}
+        style["linestyle"] = "none" if axis_of.scale == "names" else "-"
         label = "mean ± std over seeds" if any(deviations) else "accuracy"
-        axis.errorbar(at, means, deviations, label=label, **look)
-        if len(baseline):
-            level, _ = in_percent(baseline)
-            axis.axhline(level, color=GREY, linestyle="--", linewidth=1, label="Supervised")
+        axis.errorbar(at, means, deviations, label=label, **style)
         paper_label = f"the paper's value, {_short(paper_value)}"
         if paper_value in axis_of.position:
             place = axis_of.position[paper_value]

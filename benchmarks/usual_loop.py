@@ -4,7 +4,7 @@ JPEGs decoded by PIL in DataLoader workers for every batch, torchvision transfor
 as PyTorch comes, a loop over the classes, `.item()` of every loss at every step. Workers persist between epochs and
 memory is pinned, which many such loops do without. Needs torch, torchvision, Pillow and NumPy alone.
 
-    python benchmarks/usual_recipe.py --steps 50 --workers 8
+    python benchmarks/usual_loop.py --steps 50 --workers 8
 """
 
 import argparse
@@ -74,7 +74,7 @@ class ImageFolder(Dataset[tuple[Tensor, int, int]]):
             return self.transform(image.convert("RGB")), label, row
 
 
-def usual_recipe(
+def usual_loop(
     root_labeled: Path,
     root_unlabeled: Path,
     model: nn.Module,
@@ -200,7 +200,9 @@ def make_jpeg_domain(folder: Path, classes: int, per_class: int, side: int, seed
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Speed of the usual recipe with a ResNet-50 on synthetic JPEGs.")
+    parser = argparse.ArgumentParser(
+        description="Speed of the usual training loop with a ResNet-50 on synthetic JPEGs."
+    )
     for name, default in (("classes", 65), ("per-class", 20), ("side", 400), ("steps", 50), ("warm-up", 10)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--workers", type=int, default=4, help="DataLoader workers for each domain")
@@ -213,7 +215,7 @@ def main() -> None:
             make_jpeg_domain(Path(scratch) / name, args.classes, args.per_class, args.side, seed)
             for seed, name in enumerate(("labeled", "unlabeled"))
         ]
-        speed = usual_recipe(*roots, model, args.classes, args.steps, args.warm_up, args.workers, args.device)
+        speed = usual_loop(*roots, model, args.classes, args.steps, args.warm_up, args.workers, args.device)
     print(
         f"{speed.steps_per_second:.2f} steps/s: {speed.fetched_per_second:.0f} images/s fetched, "
         f"{speed.forwarded_per_second:.0f} images/s through the network ({speed.steps} steps on {args.device})"
