@@ -411,7 +411,7 @@ def test_a_folder_that_cannot_be_written(images, tmp_path, damaged):
     printed = uncached_note(images, tmp_path / "file" / "cache")
     assert f"{images}: decoded images are not cached: {tmp_path}/file/cache: Not a directory (" in printed
     assert (tmp_path / "file").read_text() == "own"
-    assert "cache=FOLDER" in uncached_note(images, Path("/proc/none"))
+    assert "set cache to another folder" in uncached_note(images, Path("/proc/none"))
 
 
 @pytest.mark.parametrize("when", ["posix_fallocate", "pwrite", "fsync"])

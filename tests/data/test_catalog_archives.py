@@ -62,7 +62,8 @@ class TestEveryKind:
     def test_what_is_there_is_not_written_over(self, tmp_path, make, name):
         (tmp_path / "x").mkdir()
         (tmp_path / "x" / "own").write_text("own")
-        unpack(make(tmp_path / name, GOOD))
+        with pytest.raises(UserError, match=f"the folder {tmp_path}/x is in the way and has 0 of its 3 files; move or"):
+            unpack(make(tmp_path / name, GOOD))
         assert tree(tmp_path / "x") == ["own"]
 
     def test_litter_is_left_out(self, tmp_path, make, name):
@@ -74,8 +75,8 @@ class TestEveryKind:
         [
             ("../evil", "'../evil' leads out of the folder"),
             ("art/../../evil", "leads out of the folder"),
-            ("/tmp/evil", "'/tmp/evil' is an absolute path"),
-            ("C:\\evil", "is an absolute path"),
+            ("/tmp/evil", "'/tmp/evil' leads out of the folder"),
+            ("C:\\evil", "leads out of the folder"),
             ("..\\evil", "leads out of the folder"),
         ],
     )
@@ -119,8 +120,8 @@ class TestEveryKind:
         assert sorted(p.name for p in tmp_path.iterdir()) == ["x", name]
 
     def test_a_bomb(self, tmp_path, make, name, monkeypatch):
-        monkeypatch.setattr(archives, "SMALL_ENOUGH", 10_000)
-        monkeypatch.setattr(archives, "MOST_GROWTH", 0.5)
+        monkeypatch.setattr(archives, "UNSUSPICIOUS_BYTES", 10_000)
+        monkeypatch.setattr(archives, "MAX_GROWTH", 0.5)
         with pytest.raises(UserError, match=r"not unpacked: .* bytes would become 1 files of 1,000,000 bytes"):
             unpack(make(tmp_path / name, {"art/1.jpg": bytes(1_000_000)}))
 
@@ -162,11 +163,11 @@ def test_a_damaged_header_is_no_end(tmp_path):
 @pytest.mark.parametrize(
     ("evil", "why"),
     [
-        ({"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, r"'art/evil' is a link \(to /etc/passwd\)"),
+        ({"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, "'art/evil' is a link or a device"),
         ({"type": tarfile.SYMTYPE, "linkname": "../../out"}, "is a link"),
         ({"type": tarfile.LNKTYPE, "linkname": "/etc/passwd"}, "is a link"),
-        ({"type": tarfile.CHRTYPE}, "'art/evil' is a device or the like"),
-        ({"type": tarfile.FIFOTYPE}, "is a device or the like"),
+        ({"type": tarfile.CHRTYPE}, "'art/evil' is a link or a device"),
+        ({"type": tarfile.FIFOTYPE}, "is a link or a device"),
     ],
 )
 def test_links_and_devices_in_a_tar(tmp_path, evil, why):
@@ -240,7 +241,7 @@ class TestAnArchiveAsRoot:
         assert photo.problems == () and photo.found.name == str(data / "photo")
         assert [other.found for other in others] == [None] * 3
         with pytest.raises(
-            UserError, match=r"not found.* in .*pacs_photo.tar \(beside it nothing was looked at\); see"
+            UserError, match=r"not found.* in .*pacs_photo.tar \(beside it nothing was looked at\); its official"
         ):
             catalog.load("pacs", "P/A", data / "pacs_photo.tar")
 

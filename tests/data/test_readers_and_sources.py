@@ -407,7 +407,7 @@ class TestSource:
     def test_what_shares_a_column_is_noted(self):
         (note,) = labeled_domain(self.source(), DEFAULTS).notes
         assert "2 of 4 images share their patient with another" in note
-        assert note.endswith("group_by=patient keeps them on one side")
+        assert note.endswith("Set group_by to patient to keep them on one side")
 
     def test_lengths_must_agree(self):
         with pytest.raises(UserError, match=r"own: .*got 4 items, 4 names, 3 labels, 4 patient"):

@@ -105,7 +105,7 @@ def test_schedules_say_how_long_to_train():
 
 def test_a_split_that_leaks_is_told():
     isic = catalog.get("isic-2019")
-    assert "group_by=lesion_id" in Protocol(isic).cautions()[0]
+    assert "set group_by to lesion_id" in Protocol(isic).cautions()[0]
     assert Protocol(isic, asked={"group_by": "lesion_id"}).cautions() == []
     assert Protocol(catalog.get("office-31")).cautions() == []
     for asked in ({}, {"group_by": "writer"}):  # grouping is no cure here

@@ -416,6 +416,22 @@ def test_an_option_that_is_a_knob(call, printed):
     assert done.code == 2 and done.stderr.rstrip("\n").endswith(printed)
 
 
+@pytest.mark.parametrize(
+    ("call", "printed"),
+    [
+        ("train --set method=mcc --set beta=0.3 --out run", "beta is a knob of unihssl, not of mcc"),
+        ("train --seed one", "Invalid value for '--seed': it should be a valid integer. See: unihssl train --help"),
+    ],
+)
+def test_misplaced_and_misspelled_values(call, printed):
+    assert unihssl(*call.split()).error.endswith(printed)
+
+
+def test_the_list_of_methods_fits_80_columns():
+    shown = unihssl("methods").stdout
+    assert all(name in shown for name in registry.available()) and max(map(len, shown.splitlines())) <= 80
+
+
 def test_a_method_need_not_describe_itself(monkeypatch, capsys):
     class Silent(Supervised):
         name = "silent"

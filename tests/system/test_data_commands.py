@@ -73,10 +73,8 @@ def test_check_of_another_data_set(tmp_path):
     """Office-Caltech-10 has folders of the same names, with ten of the classes."""
     lay_out(tmp_path / "office_caltech10", CALTECH)
     done = unihssl("data", "check", "office-31", "--root", tmp_path)
-    printed = (
-        f"only 9 of 31 classes have images in {tmp_path}/office_caltech10/amazon, which looks like office-caltech-10"
-    )
-    assert printed in done.error and f"  amazon: {printed}\n" in done.stdout
+    printed = f"only 9 of 31 classes have images in {tmp_path}/office_caltech10/amazon, which may be another data set"
+    assert printed in done.error and f"  amazon: {printed}" in done.stdout
     for part in ("    amazon/images/<class>/", "archives: domain_adaptation_images.tar.gz", "source: https://faculty"):
         assert part in done.stdout
     args = ("data", "prepare", "office-31", "--root", tmp_path, "--cache", tmp_path / "cache")
@@ -105,6 +103,16 @@ def test_digits_without_their_reader(tmp_path):
     assert "error: digits: 1 difference under" in done.error and "usps.h5: reading it needs h5py" in done.error
     assert "mnist (M): 3,000 of 3,000 images, as published: embedded" in done.stdout
     assert "uci (UCI): 1,797 of 1,797 images, as published: embedded" in done.stdout
+
+
+def test_digits_without_usps(tmp_path):
+    done = unihssl("data", "check", "digits", "--root", tmp_path)
+    assert done.code == 0
+    assert "usps (U): absent; only pairs with it need it: unihssl data download digits\n" in done.stdout
+    assert "uci (UCI): 1,797 of 1,797 images, as published: embedded" in done.stdout
+    assert unihssl("data", "check", "digits", "--root", tmp_path, "--json").result["problems"] == []
+    asked = unihssl("data", "check", "digits", "--root", tmp_path, "--domains", "usps")
+    assert asked.code == 1 and "usps: not found" in asked.error
 
 
 def test_wrong_names():
@@ -145,6 +153,10 @@ def test_prepare_warns_of_what_differs_and_refuses_what_is_not_there(small, tmp_
     gone = unihssl("data", "prepare", "office-31", "--root", tmp_path / "no")
     assert f"{tmp_path}/no: there is no such folder or archive" in gone.stderr
     assert "amazon: not found" in gone.error and "nothing was decoded" in gone.error
+    (tmp_path / "file").write_text("in the way")
+    args = ("--root", small, "--domains", "W", "--image-size", "12", "--cache", tmp_path / "file")
+    blocked = unihssl("data", "prepare", "office-31", *args).error
+    assert f"{tmp_path}/file: cannot keep webcam (53,568 bytes): " in blocked and "pass another --cache DIR" in blocked
     none = unihssl("data", "prepare", "office-31", "--root", small, "--cache", "none")
     assert "the cache is switched off" in none.error
 

@@ -1,6 +1,7 @@
 """The command line. Commands import what they need when they run, so that help is instant."""
 
 import os
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -56,6 +57,7 @@ def _usage_message(error: Any) -> str:
     if knob in Settings.__dataclass_fields__ and "--set" in options:
         return f"No such option: {option}; that is a knob: --set {knob}=VALUE."
     message = str(error.format_message()).rstrip(".")  # empty where the help was shown instead
+    message = re.sub("Input should be a valid (integer|number).*", r"it should be a valid \1", message)
     return message if not message or message.endswith("?") else f"{message}."
 
 

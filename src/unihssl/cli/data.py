@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unihssl.cli.data_report import describe, row, show
-from unihssl.cli.options import JSON
+from unihssl.cli.data_report import describe, how_to_get, row, show, summary
+from unihssl.cli.options import JSON, print_json
 
 if TYPE_CHECKING:
     from unihssl.data.catalog.check import DomainCheck
     from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-    from unihssl.data.catalog.prepare import Prepared
     from unihssl.training.display import Display
 
 NAME = typer.Argument(metavar="NAME", help="Data set; `unihssl data list` names them.")
@@ -24,25 +23,18 @@ def register(app: typer.Typer) -> None:
     data = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
     for command in (list_, check, prepare, download):
         data.command(command.__name__.rstrip("_"))(command)
-    app.add_typer(data, name="data", help="The paper's data sets: list, check, prepare, download.")
+    app.add_typer(data, name="data", help="The benchmark data sets: list, check, prepare, download.")
 
 
 def list_(json: bool = JSON) -> None:
     """List the benchmark data sets: domains, classes, images, the paper's pairs, licence and source."""
-    import json as json_format
-
     from unihssl.data.catalog import DATASETS
 
-    keys = ("name", "domains", "classes", "images", "pairs", "licence", "source")
-    rows: list[dict[str, Any]] = []
-    for d in DATASETS.values():
-        parts = {x.name: {"short": x.short, "images": x.total} for x in d.domains}
-        values = (d.name, parts, len(d.classes), d.total, list(d.pairs), d.licence, d.source)
-        rows.append(dict(zip(keys, values, strict=True)) | {"download": bool(d.downloads)})
+    rows = [summary(dataset) for dataset in DATASETS.values()]
     if json:
-        typer.echo(json_format.dumps(rows))
-        return
-    typer.echo("\n\n".join(map(describe, rows)))
+        print_json(rows)
+    else:
+        typer.echo("\n\n".join(map(describe, rows)))
 
 
 def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: bool = JSON) -> None:
@@ -50,26 +42,25 @@ def check(name: str = NAME, root: Path = ROOT, domains: str = DOMAINS, json: boo
 
     Understands the layouts in use: with or without `images/`, `Real World` or `RealWorld`, class folders or list
     files, one wrapping folder, and archives as downloaded, which are unpacked beside themselves. The exit code is 0
-    only if every count matches.
+    only if every count matches. USPS may be absent from digits, unless --domains names it.
     """
-    import json as json_format
-
     from unihssl.data.catalog.check import where
     from unihssl.data.source import counted
     from unihssl.errors import UserError
 
     dataset, wanted = _chosen(name, domains)
     results = _checked(dataset, root, wanted, json)
-    problems = [problem for result in results for problem in result.problems]
+    required = results if domains else [r for r in results if not r.may_be_absent]
+    problems = [problem for result in required for problem in result.problems]
     if json:
         counts = {r.domain.name: row(r) for r in results}
-        typer.echo(json_format.dumps({"name": dataset.name, "domains": counts, "problems": problems}))
+        print_json({"name": dataset.name, "domains": counts, "problems": problems})
     else:
         show(dataset, root, results)
     if problems:
         nothing = all(r.found is None for r in results)
-        summary = "nothing found" if nothing else counted(len(problems), "difference")
-        raise UserError(f"{dataset.name}: {summary} {where(root)}; first: {problems[0]}")
+        differences = "nothing found" if nothing else counted(len(problems), "difference")
+        raise UserError(f"{dataset.name}: {differences} {where(root)}; first: {problems[0]}")
 
 
 def prepare(
@@ -84,42 +75,25 @@ def prepare(
 
     If interrupted, rerun it: finished domains are kept. An image takes 3 bytes per pixel: 192 KiB at 256.
     """
-    import json as json_format
-    import time
-
     from unihssl.data.cache import cache_folder
     from unihssl.data.catalog.check import where
-    from unihssl.data.source import counted
-    from unihssl.errors import RunInterruptedError, UserError
+    from unihssl.errors import UserError
     from unihssl.training.display import Display
 
     folder = cache_folder(cache)
     if folder is None:
         raise UserError("the cache is switched off (none): there is nowhere to keep decoded images; pass --cache DIR")
     dataset, wanted = _chosen(name, domains)
-    results = _checked(dataset, root, wanted, json)
+    results = [r for r in _checked(dataset, root, wanted, json) if domains or not r.may_be_absent]
     missing = [result for result in results if result.unusable]
     if missing:
         if not json:
             show(dataset, root, results)
         raise UserError(f"{dataset.name}: {missing[0].problems[0]}, {where(root)}; nothing was decoded")
-    rows = {}
     with Display(quiet=json) as display:
-        for result in results:
-            for problem in result.problems:
-                typer.echo(f"warning: {problem}", err=True)
-            begin = time.monotonic()
-            try:
-                done = _decode(dataset, result, image_size, folder, display)
-            except KeyboardInterrupt:
-                raise RunInterruptedError("stopped; rerun to continue") from None
-            rows[result.domain.name] = {"images": done.images, "unreadable": done.unreadable, "new": done.new}
-            if not json:
-                how = f"decoded in {time.monotonic() - begin:.1f} s" if done.new else "ready before"
-                skipped = f", {len(done.unreadable)} unreadable" if done.unreadable else ""
-                typer.echo(f"{result.domain.name}: {counted(done.images, 'image')}{skipped}, {how}")
+        rows = {result.domain.name: _decode(result, image_size, folder, display, json) for result in results}
     if json:
-        typer.echo(json_format.dumps({"name": dataset.name, "cache": str(folder), "domains": rows}))
+        print_json({"name": dataset.name, "cache": str(folder), "domains": rows})
 
 
 def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
@@ -128,7 +102,6 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     If interrupted, rerun it: the download is resumed.
     """
     from unihssl.data.catalog.archives import stem
-    from unihssl.data.catalog.check import how_to_get
     from unihssl.data.catalog.download import fetch
     from unihssl.errors import UserError
     from unihssl.training.display import Display
@@ -144,13 +117,12 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
         for remote in dataset.downloads:
             folder = root / (stem(Path(remote.file)) or remote.file)
             if folder.is_dir():
-                typer.echo(
-                    f"{folder}: {remote.file} was unpacked before; delete the folder to download it again", err=True
-                )
-                continue
-            path = fetch(remote, root, display.counter(f"downloading {remote.file}"))
-            how = "" if remote.md5 else " (no published checksum: checked by length and class counts)"
-            typer.echo(f"{path}: {path.stat().st_size:,} bytes{how}", err=True)
+                note = f"{folder}: {remote.file} was unpacked before; delete the folder to download it again"
+            else:
+                path = fetch(remote, root, display.counter(f"downloading {remote.file}"))
+                how = "" if remote.md5 else " (no published checksum: checked by length and class counts)"
+                note = f"{path}: {path.stat().st_size:,} bytes{how}"
+            typer.echo(note, err=True)
     check(name, root, "", json)
 
 
@@ -162,15 +134,37 @@ def _chosen(name: str, domains: str) -> "tuple[Dataset, list[CatalogDomain]]":
     return dataset, [dataset.domain(d.strip()) for d in domains.split(",")] if domains else list(dataset.domains)
 
 
-def _decode(dataset: "Dataset", result: "DomainCheck", side: int, cache: Path, display: "Display") -> "Prepared":
-    """Decode a domain into the cache."""
-    from unihssl.data.catalog.prepare import prepare
+def _decode(result: "DomainCheck", side: int, cache: Path, display: "Display", quiet: bool) -> dict[str, Any]:
+    """Decode a domain into the cache, if it is made of image files, and report it."""
+    import time
 
-    domain, source = result.domain, result.found
+    import numpy as np
+
+    from unihssl.data.cache import Cache
+    from unihssl.data.source import counted
+    from unihssl.errors import RunInterruptedError, UserError
+
+    name, source = result.domain.name, result.found
     assert source is not None
-    decoding = display.counter(f"decoding {domain.name}")
-    waiting = display.counter(f"waiting for another process that decodes {domain.name}")
-    return prepare(dataset, domain, source, side, cache, decoding, waiting)
+    for problem in result.problems:
+        typer.echo(f"warning: {problem}", err=True)
+    images, new, unreadable, begin = len(source), False, {}, time.monotonic()
+    if not isinstance(source.items, np.ndarray):
+        waiting = display.counter(f"waiting for another process that decodes {name}")
+        try:
+            decoded = Cache(cache).decoded(source.items, (side, side), display.counter(f"decoding {name}"), waiting)
+        except KeyboardInterrupt:
+            raise RunInterruptedError("stopped; rerun to continue") from None
+        except OSError as error:
+            room = f"{cache}: cannot keep {name} ({images * side * side * 3:,} bytes)"
+            raise UserError(f"{room}: {error.strerror or error}; pass another --cache DIR") from None
+        images, new = len(decoded.pixels), not decoded.found
+        unreadable = {source.names[row]: why for row, why in decoded.unreadable.items()}
+    if not quiet:
+        how = f"decoded in {time.monotonic() - begin:.1f} s" if new else "ready before"
+        skipped = f", {len(unreadable)} unreadable" if unreadable else ""
+        typer.echo(f"{name}: {counted(images, 'image')}{skipped}, {how}")
+    return {"images": images, "unreadable": unreadable, "new": new}
 
 
 def _checked(
@@ -184,5 +178,5 @@ def _checked(
         results = compare(dataset, root, domains, display.counter)
     missing = any(result.found is None for result in results)  # some domains come with the package
     if missing and not root.exists() and not quiet:
-        typer.echo(f"{root}: there is no such folder or archive (--root says where to look)", err=True)
+        typer.echo(f"{root}: there is no such folder or archive; pass --root", err=True)
     return results

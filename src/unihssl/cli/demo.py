@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import JSON, SETTINGS, as_options, split_setting
+from unihssl.cli.options import JSON, SETTINGS, as_options, print_json, split_setting
 from unihssl.errors import RunInterruptedError
 
 METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
@@ -66,14 +66,11 @@ def demo(
 
 
 def _show(runs: list[dict[str, Any]], title: str, as_json: bool) -> None:
-    import json
-
     from rich.console import Console
     from rich.table import Table
 
     if as_json:
-        typer.echo(json.dumps({"pair": title, "runs": runs}))
-        return
+        return print_json({"pair": title, "runs": runs})
     seeds = len({run["seed"] for run in runs})
     heading = f"Digits, {title}: test accuracy, mean of {seeds} seed{'s' * (seeds > 1)}"
     table = Table(title=heading, title_justify="left")

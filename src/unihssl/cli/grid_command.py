@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unihssl.cli.options import JSON, SETTINGS, as_options, split_setting
+from unihssl.cli.options import JSON, SETTINGS, as_options, print_json, split_setting
 from unihssl.errors import UserError
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def run_and_report(options: GridOptions, protocol: "Protocol", runs: Sequence["R
             trained = number > len(runs) - len(waiting)
             if trained:
                 progress.end(run)
-            outcome = _accuracy(run) + ("" if trained else " (already finished)")
+            accuracy = f"{100 * run.result['pooled']['accuracy']:.1f}%" if "pooled" in run.result else "done"
+            outcome = accuracy + ("" if trained else " (already finished)")
             if run.failure:
                 repeated = run.failure in failures.values()
                 outcome = "failed like an earlier run" if repeated else f"failed: {run.failure}"
@@ -131,9 +132,7 @@ def run_and_report(options: GridOptions, protocol: "Protocol", runs: Sequence["R
     folders = {folder for run in runs if (folder := run.folder(out)).is_dir()}
     records = [r for r in read_records(folders) if (r.experiment, r.variant) in roles]
     if options.json:
-        import json
-
-        typer.echo(json.dumps(detail_rows(records)))
+        print_json(detail_rows(records))
     else:
         show(records)
     if records:
@@ -157,7 +156,3 @@ def show(records: Sequence["Record"]) -> None:
     console = Console()
     for table in [*main_tables(records), *detail_tables(records)]:
         console.print(terminal(table, console.width))
-
-
-def _accuracy(run: "Run") -> str:
-    return f"{100 * run.result['pooled']['accuracy']:.1f}%" if "pooled" in run.result else "done"

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,9 +56,9 @@ class GridProgress:
         self.ended.add(run.folder(self.out))
 
     def line(self) -> str:
-        took, done = time.time() - self._start, len(self.ended)
-        wait = f"; about {_duration(took / done * (len(self.waiting) - done))} left" if done else ""
-        return f"{done} of {len(self.waiting)} done{wait}; {'; '.join(self._begun()) or 'starting'}"
+        elapsed, done = time.time() - self._start, len(self.ended)
+        left = f"; about {timedelta(seconds=round(elapsed / done * (len(self.waiting) - done)))} left" if done else ""
+        return f"{done} of {len(self.waiting)} done{left}; {'; '.join(self._begun()) or 'starting'}"
 
     def _begun(self) -> list[str]:
         from unihssl.run_folder import RunFolder
@@ -75,8 +76,3 @@ class GridProgress:
     def _watch(self) -> None:
         while self._status and not self._left.wait(EVERY_SECONDS):
             self._status.update(self.line())
-
-
-def _duration(seconds: float) -> str:
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min" if minutes else f"{seconds:.0f} s"

@@ -38,6 +38,10 @@ def as_options(setting: Setting) -> str:
     return f"--set {setting.name}" if setting.value is None else f"--set {setting.name}={value}"
 
 
+def print_json(content: Any) -> None:
+    typer.echo(json.dumps(content))
+
+
 def split_setting(text: str) -> tuple[str, str]:
     """Name and value of `--set NAME=VALUE`."""
     name, equals, value = text.partition("=")
@@ -49,8 +53,7 @@ def split_setting(text: str) -> tuple[str, str]:
 def show_result(result: dict[str, Any], as_json: bool) -> None:
     """Print accuracies, pooled and by domain, of every prediction rule."""
     if as_json:
-        typer.echo(json.dumps(result))
-        return
+        return print_json(result)
     from rich.console import Console
     from rich.table import Table
 

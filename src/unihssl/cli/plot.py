@@ -5,13 +5,12 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, HELD_OUT, JSON
+from unihssl.cli.options import DEVICE, HELD_OUT, JSON, print_json
 
 RUNS = "Run directories, or a grid's folder: every finished run below it."
 PAIR = typer.Option("", help="Only runs of this pair, such as A/W.")
 METHOD = typer.Option("", help="Only runs of this method, or of this row of a table.")
 SEED = typer.Option(None, min=0, help="Only runs of this seed.")
-RUN = typer.Argument(help="Run directory of a finished run.")
 OUT = typer.Option(Path("plots"), help="Folder to write to; a figure of the same kind is replaced.")
 LABELED = typer.Option(None, help="Images of the labeled domain, in class folders, a CSV or an .npz.")
 UNLABELED = typer.Option(None, help="Images of the unlabeled domain, likewise.")
@@ -74,7 +73,7 @@ def confusion(
 
 
 def features(
-    run: Path = RUN,
+    run: Path = typer.Argument(help="Run directory of a finished run."),
     labeled: str | None = LABELED,
     unlabeled: str | None = UNLABELED,
     held_out: bool = HELD_OUT,
@@ -126,6 +125,8 @@ def _stems(runs: Sequence[Path], kind: str) -> dict[Path, str]:
 
 
 def _print(files: Sequence[Path], as_json: bool) -> None:
-    import json
-
-    typer.echo(json.dumps({"files": [str(f) for f in files]}) if as_json else "\n".join(str(f) for f in files))
+    paths = [str(file) for file in files]
+    if as_json:
+        print_json({"files": paths})
+    else:
+        typer.echo("\n".join(paths))

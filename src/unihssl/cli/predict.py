@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, JSON
+from unihssl.cli.options import DEVICE, JSON, print_json
 
 
 def predict(
@@ -20,8 +20,6 @@ def predict(
     Columns: path, class, confidence, a probability for each class, and the probability that the image comes from
     the unlabeled domain. Unreadable images are named and left out.
     """
-    import json as json_format
-
     from unihssl.errors import UserError
     from unihssl.evaluation.model import load_model, write_predictions
     from unihssl.files import make_folder
@@ -39,8 +37,7 @@ def predict(
     counts = Counter(predictions.classes.tolist())
     if json:
         summary = {"out": str(target), "images": len(predictions.names), "classes": counts}
-        typer.echo(json_format.dumps(summary | {"notes": predictions.notes}))
-        return
+        return print_json(summary | {"notes": predictions.notes})
     for note in predictions.notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"{len(predictions.names)} images -> {target}")

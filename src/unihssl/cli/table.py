@@ -4,6 +4,8 @@ from pathlib import Path
 
 import typer
 
+from unihssl.cli.options import print_json
+
 JSON = typer.Option(False, "--json", help="Print a JSON list, a row for each pair and method, and nothing else.")
 
 
@@ -20,8 +22,6 @@ def table(
     Runs of a benchmark, an ablation or a sensitivity study have noted what they are for. Other runs count as a
     benchmark's and are grouped by the names of their sources.
     """
-    import json as json_format
-
     from unihssl.cli.grid_command import show
     from unihssl.errors import UserError
     from unihssl.experiments.pair_tables import detail_rows
@@ -34,8 +34,7 @@ def table(
         raise UserError(f"--out {out}: its ending does not fit; tables are written as {known}, and --json prints JSON")
     records = read_all(runs)
     if json:
-        typer.echo(json_format.dumps(detail_rows(records)))
-        return
+        return print_json(detail_rows(records))
     form = format or (SUFFIXES[out.suffix] if out else "")
     if not form:
         show(records)

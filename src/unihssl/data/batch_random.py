@@ -2,6 +2,7 @@
 
 import copy
 import zlib
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,19 +26,19 @@ class BatchRandom:
         """`shard` is this process's number, and how many processes there are."""
         self.generator = torch.Generator(device).manual_seed(seed)
         self.shard = shard
+        self._options: dict[str, Any] = {"device": self.generator.device, "generator": self.generator}
 
     def uniform(self, count: int, *shape: int) -> Tensor:
         """Numbers in [0, 1) of shape (count, *shape), for this process's `count` samples."""
-        whole = torch.rand(self.whole(count), *shape, device=self.generator.device, generator=self.generator)
-        return self.own(whole)
+        return self.own(torch.rand(self.whole(count), *shape, **self._options))
 
     def normal(self, count: int, *shape: int) -> Tensor:
-        whole = torch.randn(self.whole(count), *shape, device=self.generator.device, generator=self.generator)
-        return self.own(whole)
+        """Standard normal numbers of shape (count, *shape)."""
+        return self.own(torch.randn(self.whole(count), *shape, **self._options))
 
     def integers(self, below: int, count: int, *shape: int) -> Tensor:
-        size = (self.whole(count), *shape)
-        return self.own(torch.randint(below, size, device=self.generator.device, generator=self.generator))
+        """Integers in 0..below-1 of shape (count, *shape), int64."""
+        return self.own(torch.randint(below, (self.whole(count), *shape), **self._options))
 
     def whole(self, count: int) -> int:
         """Rows of all processes together, if this one has `count`."""

@@ -95,9 +95,10 @@ class TrainingDomain:
         self.rows = torch.from_numpy(rows).to(place)
         self.labels = None if labels is None else labels.to(place)[self.rows].to(self.device)
         self.batch = min(batch, len(rows))
-        self.now = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
-        self._prefetcher = None if self.device == place else Prefetcher(store.samples, len(self.now), self.device)
-        self._step, self._fed = (0, 0), (-1, -1)
+        self.batch_rows = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
+        is_local = self.device == place
+        self._prefetcher = None if is_local else Prefetcher(store.samples, len(self.batch_rows), self.device)
+        self._step, self._fetched = (0, 0), (-1, -1)
         self._orders: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 
     def __len__(self) -> int:
@@ -106,8 +107,8 @@ class TrainingDomain:
     def load(self, stage: int, step: int) -> None:
         """Write this step's rows to the device, and its prefetched images once a step of this stage has used them."""
         self._step = (stage, step)
-        self.now.copy_(self._rows_of(stage, step)[1])
-        if self._fed[0] == stage:
+        self.batch_rows.copy_(self._rows_of(stage, step)[1])
+        if self._fetched[0] == stage:
             self._fetch()
 
     def settle(self) -> None:
@@ -117,10 +118,10 @@ class TrainingDomain:
 
     def samples(self, random: RandomStreams) -> Samples:
         """The batch of the step that was loaded."""
-        if self._prefetcher and self._fed != self._step:
+        if self._prefetcher and self._fetched != self._step:
             self._fetch()
-        images = self._prefetcher.images if self._prefetcher else self.store.take(self.rows[self.now])
-        return self._samples(images, self.now, lambda view: random[f"{self.name}/{view}"])
+        images = self._prefetcher.images if self._prefetcher else self.store.take(self.rows[self.batch_rows])
+        return self._samples(images, self.batch_rows, lambda view: random[f"{self.name}/{view}"])
 
     def sweep(self, random: RandomStreams, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
         """Every training sample once, in order or shuffled. Every process sees the same batches, of nearly one size."""
@@ -140,11 +141,11 @@ class TrainingDomain:
         return Samples(images, rows, self.views, random, labels)
 
     def _fetch(self) -> None:
-        if self._prefetcher and self._fed != self._step:
+        if self._prefetcher and self._fetched != self._step:
             stage, step = self._step
             here, ahead = (self.rows[self._rows_of(stage, s)[0]] for s in (step, step + 1))
             self._prefetcher.load((stage, step), here, (stage, step + 1), ahead)
-        self._fed = self._step
+        self._fetched = self._step
 
     def _rows_of(self, stage: int, step: int) -> tuple[Tensor, Tensor]:
         """The rows of a step, on the host and on the device."""
@@ -179,10 +180,12 @@ class PairedBatch:
 
     @cached_property
     def labeled(self) -> Samples:
+        """This process's labeled samples: images (B, H, W, 3) or vectors (B, D), with labels `y` (B,)."""
         return self.data.labeled.samples(self.random)
 
     @cached_property
     def unlabeled(self) -> Samples:
+        """This process's unlabeled samples, of a batch size of their own; asking for `y` is an error."""
         return self.data.unlabeled.samples(self.random)
 
 
@@ -225,6 +228,5 @@ class PairedData:
     def steps_per_epoch(self, length: str) -> int:
         """Steps of one epoch over the labeled domain, the larger (max), the smaller (min) or the unlabeled."""
         labeled, unlabeled = (math.ceil(len(d) / d.batch) for d in (self.labeled, self.unlabeled))
-        return {"labeled": labeled, "unlabeled": unlabeled}.get(length) or {"max": max, "min": min}[length](
-            labeled, unlabeled
-        )
+        steps = {"labeled": labeled, "unlabeled": unlabeled}
+        return (steps | {"max": max(steps.values()), "min": min(steps.values())})[length]

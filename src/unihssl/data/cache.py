@@ -1,4 +1,4 @@
-"""Decoded images on disk, so that a data set is decoded once, whatever its files are called and wherever they lie.
+"""A cache of decoded images on disk. A data set is decoded once, even if its files are moved or renamed later.
 
     stores/<key>/samples.npy    the readable images, (N, H, W, 3) uint8: a plain .npy
     stores/<key>/store.json     how many files there were, and why some were left out
@@ -18,7 +18,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from unihssl.files import FullPaths, lock_if_possible
 
 SAMPLES, DESCRIPTION = "samples.npy", "store.json"
 KEY = re.compile("[0-9a-f]{64}")
-DAMAGED = (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError)  # a file is missing, cut or garbled
+DAMAGED = (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError)  # what reading a bad store raises
 Size = tuple[int, int]
 
 
@@ -63,8 +63,8 @@ class Cache:
     ) -> Decoded:
         """The files' images at (height, width), decoded now unless they are cached.
 
-        `waiting` is called if another process is decoding them and takes more than a moment. Raises OSError if they
-        are not cached and cannot be.
+        `waiting` is called if another process has been decoding them for more than a moment. Raises OSError if they
+        cannot be cached.
         """
         signature = files_signature(paths, size)
         found = self._by_signature(signature, len(paths), size)
@@ -130,10 +130,9 @@ class Cache:
             if len(unreadable) == len(paths):
                 return Decoded(np.empty((0, *size, 3), dtype=np.uint8), unreadable, key)
             about = {"files": len(paths), "size": size, "unreadable": unreadable}
-            _write(folder / DESCRIPTION, json.dumps(about, indent=2, ensure_ascii=False))
+            (folder / DESCRIPTION).write_text(json.dumps(about, indent=2, ensure_ascii=False), encoding="utf-8")
             try:
                 folder.rename(self.stores / key)
-                _sync_folder(self.stores)
             except OSError:
                 if not self._open(key, len(paths), size):  # else another process was first, and its store serves
                     raise
@@ -146,11 +145,11 @@ class Cache:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _remember(self, signature: str, key: str, digests: list[bytes], paths: Sequence[Path], size: Size) -> None:
-        """Add the signature to the index, unless a file changed meanwhile or could not be read, which may pass."""
+        """Add the signature to the index, unless a file changed meanwhile, or could not be read and may be later."""
         if NOT_READ in digests or files_signature(paths, size) != signature:
             return
         entry = self._temporary(signature)
-        _write(entry, key)
+        entry.write_text(key, encoding="ascii")
         entry.replace(self.index / signature)
 
     def _temporary(self, signature: str) -> Path:
@@ -158,14 +157,12 @@ class Cache:
         return self.building / f"{signature}.{uuid.uuid4().hex}"
 
     def _sweep(self, own: str) -> None:
-        """Remove what killed processes left behind: unfinished work whose lock nobody else holds."""
+        """Remove the unfinished work of killed processes. Work in progress is locked; we hold the lock of `own`."""
         for entry in _entries(self.building):
             signature = entry.name.partition(".")[0]
-            if signature == own:
-                _remove(entry)
-                continue
-            with suppress(OSError, NotImplementedError), FileLock(self.locks / signature, timeout=0):
-                _remove(entry)
+            lock = nullcontext() if signature == own else FileLock(self.locks / signature, timeout=0)
+            with suppress(OSError, NotImplementedError), lock:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
 def files_signature(paths: Sequence[Path], size: Size) -> str:
@@ -194,25 +191,3 @@ def _entries(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except OSError:
         return []
-
-
-def _remove(entry: Path) -> None:
-    shutil.rmtree(entry, ignore_errors=True)
-    with suppress(OSError):
-        entry.unlink()
-
-
-def _write(path: Path, text: str) -> None:
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    """Flush a folder: a new name in it survives a power cut only then."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -36,7 +36,7 @@ class Decoded:
 def spread(work: Callable[[range], Part], total: int, progress: Progress | None = None) -> list[Part]:
     """Call `work` on ranges that cover `total` rows, in parallel; returns the results in order.
 
-    Uses threads: on photos processes were no faster (Pillow releases the GIL), and they need a main guard.
+    Threads were as fast as processes on photos (Pillow releases the GIL), and need no main guard in users' scripts.
     """
     step = min(max(total // 500, 1), 256)
     parts = [range(first, min(first + step, total)) for first in range(0, total, step)]
@@ -49,7 +49,7 @@ def spread(work: Callable[[range], Part], total: int, progress: Progress | None 
                 if progress:
                     progress(rows.stop, total)
         except BaseException:
-            pool.shutdown(cancel_futures=True)  # else a full disk or Ctrl-C would wait for the rest
+            pool.shutdown(cancel_futures=True)  # without it, an error or Ctrl-C would wait for the rest
             raise
     return done
 
@@ -63,7 +63,7 @@ def content_key(digests: Iterable[bytes], size: tuple[int, int]) -> str:
 
 
 def array_key(samples: np.ndarray) -> str:
-    """The same for samples that came as an array."""
+    """A key for samples that came as an array."""
     key = hashlib.sha256(f"array {samples.dtype.str} {samples.shape}\n".encode())
     key.update(np.ascontiguousarray(samples).data)
     return key.hexdigest()
@@ -102,6 +102,7 @@ def decode_files(
 
 
 def decode_in_memory(paths: Sequence[Path], size: tuple[int, int], progress: Progress | None = None) -> Decoded:
+    """The files' images at (height, width), without a cache."""
     pixels = np.empty((len(paths), *size, 3), dtype=np.uint8)
     digests, unreadable = decode_files(paths, size, pixels.__setitem__, progress)
     if unreadable:

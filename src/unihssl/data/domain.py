@@ -1,6 +1,5 @@
 """A domain: a source whose classes are numbered and whose groups are chosen."""
 
-import difflib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ import numpy as np
 
 from unihssl.config import Settings
 from unihssl.data.readers import read
-from unihssl.data.source import Label, Source, first_few
+from unihssl.data.source import Label, Source, first_few, nearest
 from unihssl.errors import Setting, UserError
 
 UNKNOWN = -1  # the class number of a sample whose class is not known
@@ -113,7 +112,7 @@ def _shared_notes(source: Source) -> Iterator[str]:
         if shared:
             yield (
                 f"{source.name}: {shared} of {len(source)} images share their {column} with another; the split goes by "
-                f"image and may test on what it trained on. group_by={column} keeps them on one side"
+                f"image and may test on what it trained on. Set group_by to {column} to keep them on one side"
             )
 
 
@@ -125,7 +124,7 @@ def _is_mere_nesting(source: Any, folders: set[Label], classes: tuple[Label, ...
     if not isinstance(source, str | Path) or not Path(source).is_dir() or len(folders) == len(classes):
         return False
     names = [str(c).lower() for c in classes]
-    return not any(difflib.get_close_matches(str(f).lower(), names, n=1, cutoff=0.75) for f in folders)
+    return not any(nearest(str(folder).lower(), names, cutoff=0.75) for folder in folders)
 
 
 def _class_order(label: Label) -> tuple[int, int, str]:
@@ -154,5 +153,5 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool) -
 def _with_likely_names(names: Iterable[Label], meant: Iterable[Label]) -> str:
     """Names for a message, each with the one that was probably meant: `bowls (bowl?), cat`."""
     known = [str(name) for name in meant]
-    near = [(name, difflib.get_close_matches(name, known, n=1)) for name in sorted(map(str, names))]
-    return first_few([f"{name} ({match[0]}?)" if match else name for name, match in near])
+    near = {name: nearest(name, known) for name in sorted(map(str, names))}
+    return first_few([f"{name} ({match}?)" if match else name for name, match in near.items()])

@@ -71,31 +71,33 @@ class DomainPair:
         """
         if with_truth and not self.unlabeled.domain.known[self.unlabeled.split.train].all():
             raise UserError("this method trains on the class of every unlabeled image; some are unknown")
-        labels = [torch.from_numpy(part.domain.labels) for part in self.parts.values()]
-        processes = shard[1]
-        stores, where = place_stores(
-            [self.labeled.store, self.unlabeled.store], device, settings.placement, processes, concurrent_runs
-        )
-
-        def training(role: str, requested: int, area: float, labels: Tensor | None) -> TrainingDomain:
-            part, stream = self.parts[role], 1 + list(self.parts).index(role)
-            seed = seed_for("domain", settings.seed, stream)
-            batch = min(requested, len(part.split.train))
-            if batch % processes:
-                all_of_them = "" if batch == requested else ", all that there are to train on,"
-                knob = "batch_size" if role == "labeled" else "unlabeled_batch"
-                raise UserError(
-                    f"a batch of {batch}{all_of_them} cannot be shared evenly by {processes} processes: "
-                    f"{Setting(knob, batch - batch % processes or processes)} can"
-                )
-            own_views = replace(views, least_area=area)
-            store, rows = stores[stream - 1], part.split.train
-            return TrainingDomain(store, rows, own_views, batch, seed, labels, shard, device, name=role)
-
-        labeled = training("labeled", settings.batch_size, settings.area_labeled, labels[0])
-        requested = settings.unlabeled_batch or settings.batch_size
-        unlabeled = training("unlabeled", requested, settings.area_unlabeled, labels[1] if with_truth else None)
+        own_stores = [self.labeled.store, self.unlabeled.store]
+        stores, where = place_stores(own_stores, device, settings.placement, shard[1], concurrent_runs)
+        batches = settings.batch_size, settings.unlabeled_batch or settings.batch_size
+        areas = settings.area_labeled, settings.area_unlabeled
+        domains = []
+        for number, (role, part) in enumerate(self.parts.items()):
+            train = part.split.train
+            batch = _shared_batch(role, batches[number], len(train), shard[1])
+            labels = torch.from_numpy(part.domain.labels) if role == "labeled" or with_truth else None
+            seed = seed_for("domain", settings.seed, 1 + number)
+            own_views = replace(views, least_area=areas[number])
+            domains.append(TrainingDomain(stores[number], train, own_views, batch, seed, labels, shard, device, role))
+        labeled, unlabeled = domains
         return PairedData(labeled, unlabeled, settings.seed), where
+
+
+def _shared_batch(role: str, requested: int, samples: int, processes: int) -> int:
+    """The batch size that these samples allow; an error if the processes cannot share it evenly."""
+    batch = min(requested, samples)
+    if batch % processes:
+        all_of_them = "" if batch == requested else ", all that there are to train on,"
+        knob = "batch_size" if role == "labeled" else "unlabeled_batch"
+        raise UserError(
+            f"a batch of {batch}{all_of_them} cannot be shared evenly by {processes} processes: "
+            f"{Setting(knob, batch - batch % processes or processes)} can"
+        )
+    return batch
 
 
 def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Domain, Domain]:
@@ -126,7 +128,7 @@ def _refuse_shared_files(*domains: Domain) -> None:
             with suppress(OSError, ValueError):  # decoding names missing files
                 full = full_path(item)
                 if full in seen:
-                    raise UserError(f"{domain.name}: {name} is given twice; its test images would train")
+                    raise UserError(f"{domain.name}: {name} is given twice; it could be both trained and tested on")
                 seen.add(full)
 
 

@@ -26,7 +26,7 @@ def in_parts(view: Callable[..., Tensor], images: Tensor, *drawn: Tensor) -> Ten
         raise ValueError(f"strong views need images of shape (B, 3, H, W), got {tuple(images.shape)}")
     parts = 1 + images.numel() // (3 * CACHED_PIXELS) if images.device.type == "cpu" else 1
     samples = zip(*(each.chunk(parts) for each in (images.float().contiguous(), *drawn)), strict=True)
-    views = [view(*some) for some in samples]
+    views = [view(*part) for part in samples]
     out = (torch.cat(views) if parts > 1 else views[0]).to(images.dtype)
     channels_last = images.is_contiguous(memory_format=torch.channels_last)
     return out.contiguous(memory_format=torch.channels_last if channels_last else torch.contiguous_format)

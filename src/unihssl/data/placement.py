@@ -61,7 +61,7 @@ def choose_placement(
     if requested == "gpu" and size > free_gpu:
         raise UserError(
             f"{Setting('placement', 'gpu')}, but {size / 2**30:.1f} GiB of decoded samples do not fit the GPU's "
-            f"{free_gpu / 2**30:.1f} GiB of free memory: use auto, or a smaller image_size"
+            f"{free_gpu / 2**30:.1f} GiB of free memory: use auto, or a smaller {Setting('image_size')}"
         )
     if requested == "gpu" or size * concurrent_runs <= SHARE * free_gpu:
         return "gpu"

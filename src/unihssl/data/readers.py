@@ -1,6 +1,5 @@
 """Reading what a user points at into a `Source`: a folder, a CSV or NumPy file, arrays, a domain of the catalog."""
 
-import csv
 import zipfile
 import zlib
 from dataclasses import replace
@@ -12,7 +11,7 @@ import numpy as np
 from unihssl.config import Settings
 from unihssl.data import catalog
 from unihssl.data.images import SUFFIXES, find_images
-from unihssl.data.source import Label, Source, first_few
+from unihssl.data.source import Label, Source, csv_rows, first_few
 from unihssl.errors import Setting, UserError
 
 
@@ -54,8 +53,10 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     if role == "unlabeled" and (settings.unlabeled_layout == "flat" or (loose and settings.unlabeled_layout == "auto")):
         return Source(str(root), paths, names, [None] * len(names))
     if loose:
-        outside = f"{len(loose)} images lie outside any class folder ({first_few(loose)})"
-        raise UserError(f"{root}: {outside}; expected {root}/<class>/<image>")
+        raise UserError(
+            f"{root}: {len(loose)} images lie outside any class folder ({first_few(loose)}); expected "
+            f"{root}/<class>/<image>"
+        )
     folders = {d.name for d in root.iterdir() if d.is_dir() and not d.name.startswith((".", "__"))}
     empty = sorted(folders - set(map(str, labels)))
     if empty and role == "labeled":
@@ -65,16 +66,7 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
 
 def _read_csv(path: Path, settings: Settings, role: str) -> Source:
     """A CSV with an image path in each row, relative to the CSV."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            columns = reader.fieldnames or []
-            for column in (settings.path_column, *([settings.label_column] if role == "labeled" else [])):
-                if column not in columns:
-                    raise UserError(f"{path}: no column '{column}'; its columns are {', '.join(columns) or 'none'}")
-            rows = list(reader)
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: not a readable CSV file ({error})") from None
+    rows = csv_rows(path, [settings.path_column, *([settings.label_column] if role == "labeled" else [])])
     if not rows:
         raise UserError(f"{path}: the CSV has no rows")
     names = [row[settings.path_column] or "" for row in rows]
@@ -83,7 +75,7 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Source:
     if gone:
         raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({first_few(gone)})")
     labels = [(row.get(settings.label_column) or "").strip() or None for row in rows]
-    values = {name: [row[name] or "" for row in rows] for name in columns} if settings.group_by else {}
+    values = {name: [row[name] or "" for row in rows] for name in rows[0] if name} if settings.group_by else {}
     return Source(str(path), paths, names, labels, values)
 
 

@@ -18,13 +18,13 @@ class SampleFile:
     Space is reserved first, and rows are written, not mapped: a full disk is then an OSError, never a SIGBUS.
     """
 
-    def __init__(self, path: Path, shape: Shape, *, reserve: bool = True) -> None:
+    def __init__(self, path: Path, shape: Shape) -> None:
         self.shape, self.row_bytes = shape, math.prod(shape[1:])
         self.header = _header(shape)
         self.file = path.open("w+b", buffering=0)
         self.descriptor = self.file.fileno()
         try:
-            if reserve and hasattr(os, "posix_fallocate"):
+            if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(self.descriptor, 0, self._offset(shape[0]))
             self._write(self.header, 0)
         except BaseException:

@@ -1,6 +1,8 @@
 """A source: the samples somebody points at, listed but not decoded."""
 
-from collections.abc import Mapping, Sequence
+import csv
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,6 +48,31 @@ def first_few(names: Sequence[str], most: int = 8) -> str:
     """The first few names of a list, for a message: `a, b and 7 more`."""
     shown = ", ".join(str(n) for n in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def csv_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of a CSV file that has at least these columns."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            present = reader.fieldnames or []
+            for column in columns:
+                if column not in present:
+                    raise UserError(f"{path}: no column '{column}'; its columns are {', '.join(present) or 'none'}")
+            return list(reader)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UserError(f"{path}: not a readable CSV file ({error})") from None
+
+
+def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str:
+    """The most similar of the names; empty if none is similar."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)), "")
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`did you mean mug? `, for a message; empty if no name is similar."""
+    near = nearest(name, names, cutoff=0.5)
+    return f"did you mean {near}? " if near else ""
 
 
 def counted(number: int, thing: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unihssl.data.domain import Domain
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ def split_domain(domain: Domain, fraction: float, seed: int, kind: str = "strati
     known = np.flatnonzero(domain.known)
     rng = np.random.default_rng(seed)
     if domain.groups is not None and not stratified:
-        raise UserError("split=random and group_by cannot be combined: groups are drawn by class")
+        both = f"{Setting('split', 'random')} and {Setting('group_by')}"
+        raise UserError(f"{both} cannot be combined: groups are drawn by class")
     if domain.groups is not None and fraction > 0 and len(known):
         test = _grouped(domain, fraction, rng)
     else:
@@ -60,7 +61,7 @@ def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int)
     `train` are row numbers and `labels` the class of every row; returns the row numbers kept, sorted.
     """
     if (labels[train] < 0).any():
-        raise UserError("label_shift needs the class of every unlabeled training image; some are unknown")
+        raise UserError(f"{Setting('label_shift')} needs the class of every unlabeled training image; some are unknown")
     rng = np.random.default_rng(seed)
     classes = np.unique(labels[train])
     kept = []
@@ -96,9 +97,8 @@ def _grouped(domain: Domain, fraction: float, rng: np.random.Generator) -> np.nd
     assert domain.groups is not None
     names, group = np.unique(domain.groups, return_inverse=True)
     if len(names) < max(2, round(1 / fraction)):
-        raise UserError(
-            f"a test share of {fraction:g} needs {max(2, round(1 / fraction))} groups or more, found {len(names)}"
-        )
+        share = Setting("test_fraction", fraction)
+        raise UserError(f"{share} needs {max(2, round(1 / fraction))} groups or more, found {len(names)}")
     counts = np.zeros((len(names), len(domain.classes)))
     np.add.at(counts, (group[domain.known], domain.labels[domain.known]), 1)
     mixed = np.bincount(group, weights=~domain.known) > 0  # holds samples of unknown class

@@ -60,8 +60,8 @@ def fill_store(
             decoded = Cache(cache).decoded(files, size, progress, waiting)
         except OSError as error:
             note = (
-                f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error} (choose another "
-                "folder with cache=FOLDER, or cache=none)"
+                f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error} (set cache to "
+                "another folder, or to none)"
             )
             domain = replace(domain, notes=(*domain.notes, note))
     if decoded is None:
@@ -83,7 +83,7 @@ def _refuse_too_large(domain: Domain, size: tuple[int, int]) -> None:
 
 
 def as_tensor(samples: np.ndarray) -> Tensor:
-    """A tensor on the same memory, without PyTorch's warning about read-only memory: nobody writes to it."""
+    """A tensor on the same memory, without PyTorch's warning about read-only memory: it is only read."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
         return torch.from_numpy(samples)

@@ -116,9 +116,9 @@ class Protocol:
                 parse({knob: self.asked[knob]}, (Settings, *params))  # raises, naming the nearest knob
 
     def cautions(self) -> list[str]:
-        """Known flaws of the data set that the asked knobs do not cure."""
-        cured = self.dataset.cure and self.asked.get("group_by") == self.dataset.cure
-        return [f"{self.dataset.name}: {self.dataset.caution}"] if self.dataset.caution and not cured else []
+        """Known flaws of the data set that the asked knobs do not avoid."""
+        is_safe = self.dataset.safe_group_by and self.asked.get("group_by") == self.dataset.safe_group_by
+        return [f"{self.dataset.name}: {self.dataset.caution}"] if self.dataset.caution and not is_safe else []
 
     def check(self, pairs: Sequence[str]) -> list[str]:
         """Refuse missing domains of these pairs; return notes on those that differ from the published ones."""

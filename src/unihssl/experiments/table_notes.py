@@ -55,7 +55,7 @@ def _leaks(records: Sequence[Record]) -> list[str]:
     if dataset is None or not dataset.caution:
         return []
     columns = {str(r.settings.get("group_by", "")) for r in records}
-    notes = [dataset.caution] if not dataset.cure or columns - {dataset.cure} else []
+    notes = [dataset.caution] if not dataset.safe_group_by or columns - {dataset.safe_group_by} else []
     return notes + [f"split by {name}, where the paper splits by image" for name in sorted(columns - {""})]
 
 

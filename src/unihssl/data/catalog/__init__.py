@@ -8,13 +8,26 @@
 from dataclasses import replace
 from pathlib import Path
 
-from unihssl.data.catalog.check import check, how_to_get, where
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-from unihssl.data.catalog.known import DATASETS, get
-from unihssl.data.source import Source, first_few
+from unihssl.data.catalog import aerial, digits, isic, office31, office_caltech, office_home, pacs, visda
+from unihssl.data.catalog.check import check, where
+from unihssl.data.catalog.dataset import CatalogDomain, Dataset, plain
+from unihssl.data.source import Source, did_you_mean, first_few
 from unihssl.errors import UserError
 
 PREFIX = "catalog:"
+DATASETS: dict[str, Dataset] = {
+    module.DATASET.name: module.DATASET
+    for module in (office31, office_home, visda, isic, pacs, office_caltech, aerial, digits)
+}
+
+
+def get(name: str) -> Dataset:
+    """A data set by name; `office31`, `Office-Home` and `visda` work too."""
+    for dataset in DATASETS.values():
+        if plain(name) in (plain(dataset.name), plain(dataset.name).removesuffix("2017").removesuffix("2019")):
+            return dataset
+    hint = did_you_mean(name.lower(), DATASETS)
+    raise UserError(f"unknown data set '{name}': {hint}there are {', '.join(DATASETS)}")
 
 
 def load(name: str, pair: str, root: str | Path = "data") -> tuple[Source, Source]:
@@ -32,7 +45,7 @@ def load_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Source:
     """One domain, named `catalog:NAME/DOMAIN@ROOT`, so that `from_reference` finds it again."""
     (result,) = check(dataset, root, (domain,))
     if result.found is None or result.unusable:
-        raise UserError(f"{dataset.name}: {result.problems[0]} {where(root)}; see: unihssl data check {dataset.name}")
+        raise UserError(f"{dataset.name}: {result.problems[0]} {where(root)}; its official source is {dataset.source}")
     notes: tuple[str, ...] = ()
     if result.problems:
         notes = (f"{dataset.name} is not as published, results may not compare: {first_few(result.problems, 4)}",)
@@ -47,4 +60,4 @@ def from_reference(reference: str) -> Source:
     return load_domain(dataset, dataset.domain(domain), Path(root or "data"))
 
 
-__all__ = ["DATASETS", "Dataset", "check", "from_reference", "get", "how_to_get", "load", "load_domain"]
+__all__ = ["DATASETS", "Dataset", "check", "from_reference", "get", "load", "load_domain"]

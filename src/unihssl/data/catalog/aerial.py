@@ -1,20 +1,20 @@
 """Aerial photographs: seven classes that RSSCN7 (Zou et al., 2015) and AID (Xia et al., 2017) share, 150 of each."""
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+from unihssl.data.catalog.dataset import Dataset, domain_of
 from unihssl.data.catalog.layouts import find_domain
 
 _CLASSES = ("Field", "Forest", "Grass", "Industry", "Parking", "Resident", "RiverLake")
-
-
-def _domain(name: str, short: str) -> CatalogDomain:
-    return CatalogDomain(name, short, dict.fromkeys(_CLASSES, 150), (name,))
+_COUNTS = (150,) * len(_CLASSES)
 
 
 DATASET = Dataset(
     name="aerial",
     title="Aerial (RSSCN7, AID)",
     classes=_CLASSES,
-    domains=(_domain("rsscn7", "R"), _domain("aid", "I")),
+    domains=(
+        domain_of("rsscn7", "R", _CLASSES, _COUNTS, ("rsscn7",)),
+        domain_of("aid", "I", _CLASSES, _COUNTS, ("aid",)),
+    ),
     pairs=(),
     licence="none stated; for research",
     source="https://sites.google.com/site/qinzoucn/documents (RSSCN7), https://captain-whu.github.io/AID (AID)",

@@ -16,9 +16,9 @@ from unihssl.errors import UserError
 from unihssl.files import lock_if_possible, write_error
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")
-MOST_ENTRIES = 1_000_000
-SMALL_ENOUGH, MOST_GROWTH = 2**30, 20  # images hardly compress: what is larger, and grows more, is a zip bomb
-MOST_PADDING = 2**24  # zeros after the end of a tar: writers fill a record, usually of 10 KiB
+MAX_ENTRIES = 1_000_000
+UNSUSPICIOUS_BYTES, MAX_GROWTH = 2**30, 20  # images hardly compress: a larger archive that grows more is a zip bomb
+MAX_PADDING = 2**24  # zeros after the end of a tar: writers fill a record, usually of 10 KiB
 DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError)
 
 Accept = Callable[[Sequence[tuple[str, ...]]], bool]  # whether to unpack files of these paths, given as parts
@@ -30,11 +30,11 @@ class Entry:
 
     parts: tuple[str, ...]
     size: int
-    open: Callable[[], IO[bytes] | None]
+    open: Callable[[], IO[bytes]]
 
 
 class Member(tarfile.TarInfo):
-    """An entry of a tar. `tarfile` takes a cut at a header for the end; here only a block of zeros is."""
+    """An entry of a tar that must end with a block of zeros: `tarfile` accepts one that was cut before a header."""
 
     @classmethod
     def fromtarfile(cls, tar: tarfile.TarFile) -> Self:
@@ -55,8 +55,8 @@ def unpack(archive: Path, progress: Progress | None = None, accept: Accept | Non
     """Unpack beside the archive. Returns the folder; None if `accept` refuses the files.
 
     An archive of a single folder becomes that folder; any other gets a folder of its own name. All entries are checked
-    before the first is written: only plain files and folders, inside, of a sane size. They are written to a hidden
-    folder, which takes its real name once it is complete.
+    before the first is written: only plain files and folders, inside, of a plausible size. They are written to a hidden
+    folder, which takes its real name once it is complete. A folder that exists is never written to.
     """
     with _locked(archive), _opened(archive) as listing:
         entries = _checked(archive, listing)
@@ -67,7 +67,8 @@ def unpack(archive: Path, progress: Progress | None = None, accept: Accept | Non
         tops = {entry.parts[0] for entry in entries}
         one_folder = len(tops) == 1 and all(len(entry.parts) > 1 for entry in entries)
         folder = archive.parent / (tops.pop() if one_folder else stem(archive))
-        if folder.exists():  # unpacked before, or the user's own: never overwrite
+        if folder.exists():
+            _require_unpacked(archive, entries, folder, archive.parent if one_folder else folder)
             return folder
         temporary = archive.with_name(f".{archive.name}.unpacking")
         try:
@@ -81,6 +82,16 @@ def unpack(archive: Path, progress: Progress | None = None, accept: Accept | Non
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     return folder
+
+
+def _require_unpacked(archive: Path, entries: list[Entry], folder: Path, base: Path) -> None:
+    """Stop unless the folder has every file of the archive."""
+    present = sum(base.joinpath(*entry.parts).is_file() for entry in entries)
+    if present < len(entries):
+        raise UserError(
+            f"{archive}: not unpacked: the folder {folder} is in the way and has {present:,} of its {len(entries):,} "
+            "files; move or delete that folder"
+        )
 
 
 @contextmanager
@@ -101,7 +112,7 @@ def _locked(archive: Path) -> Iterator[None]:
 
 @contextmanager
 def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
-    """Open an archive; yields its files one by one."""
+    """Open an archive; yields an iterator over its files."""
     try:
         if archive.name.lower().endswith(".zip"):
             with zipfile.ZipFile(archive) as opened:
@@ -114,9 +125,8 @@ def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
 
 
 def _damaged(archive: Path, error: Exception) -> UserError:
-    return UserError(
-        f"{archive}: damaged or cut short; delete it and download it again ({error or type(error).__name__})"
-    )
+    reason = error or type(error).__name__
+    return UserError(f"{archive}: damaged or cut short; delete it and download it again ({reason})")
 
 
 def _zip_entries(archive: Path, opened: zipfile.ZipFile) -> Iterator[Entry]:
@@ -133,23 +143,19 @@ def _zip_entries(archive: Path, opened: zipfile.ZipFile) -> Iterator[Entry]:
 
 def _tar_entries(archive: Path, tar: tarfile.TarFile) -> Iterator[Entry]:
     for member in tar:
-        if member.issym() or member.islnk():
-            raise _refused(archive, member.name, f"is a link (to {member.linkname})")
         if not member.isfile() and not member.isdir():
-            raise _refused(archive, member.name, "is a device or the like")
+            raise _refused(archive, member.name, "is a link or a device")
         parts = _parts(archive, member.name)
         if parts and member.isfile():
-            yield Entry(parts, member.size, lambda member=member: tar.extractfile(member))  # type: ignore[misc]
+            yield Entry(parts, member.size, lambda member=member: tar.extractfile(member))  # type: ignore[arg-type, misc]
     assert tar.fileobj is not None
-    tar.fileobj.read(MOST_PADDING)  # reads, and so checks, the checksum at the end of a compressed stream
+    tar.fileobj.read(MAX_PADDING)  # reads, and so verifies, the checksum at the end of a compressed stream
 
 
 def _parts(archive: Path, name: str) -> tuple[str, ...]:
-    """The folders and file name of an entry; empty for litter of operating systems."""
+    """The folders and file name of an entry; empty for files that operating systems add."""
     path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or path.as_posix()[1:2] == ":" or "\0" in name:
-        raise _refused(archive, name, "is an absolute path" if "\0" not in name else "has no valid name")
-    if ".." in path.parts:
+    if path.is_absolute() or path.as_posix()[1:2] == ":" or ".." in path.parts or "\0" in name:
         raise _refused(archive, name, "leads out of the folder")
     junk = any(part == "__MACOSX" or part.startswith("._") or part == ".DS_Store" for part in path.parts)
     return () if junk else path.parts
@@ -163,12 +169,12 @@ def _refused(archive: Path, name: str, why: str) -> UserError:
 
 
 def _checked(archive: Path, listing: Iterator[Entry]) -> list[Entry]:
-    """All entries, unless they are too many, too large for the archive (checked on the way) or for the disk."""
+    """All entries; an error as soon as they are too many or too large for the archive, or too large for the disk."""
     packed, size, entries = archive.stat().st_size, 0, []
     for entry in listing:
         entries.append(entry)
         size += entry.size
-        if len(entries) > MOST_ENTRIES or size > max(SMALL_ENOUGH, MOST_GROWTH * packed):
+        if len(entries) > MAX_ENTRIES or size > max(UNSUSPICIOUS_BYTES, MAX_GROWTH * packed):
             raise UserError(
                 f"{archive}: not unpacked: {packed:,} bytes would become {len(entries):,} files of {size:,} bytes, or "
                 "more; images do not compress like that. If you trust it, unpack it yourself and give the folder"
@@ -181,18 +187,10 @@ def _checked(archive: Path, listing: Iterator[Entry]) -> list[Entry]:
 
 def _write(entries: list[Entry], folder: Path, progress: Progress | None) -> None:
     """Write all files below the folder."""
-    made: set[Path] = set()
     for number, entry in enumerate(entries, start=1):
         path = folder.joinpath(*entry.parts)
-        if path.parent not in made:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            made.add(path.parent)
-        content = entry.open()
-        if content is None:
-            raise tarfile.ReadError(f"{path.name} cannot be read")
-        with content, path.open("xb") as file:  # x: never overwrite, never follow a link
-            shutil.copyfileobj(content, file, 2**20)
-            if file.tell() != entry.size:
-                raise EOFError(f"{path.name} ends early")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with entry.open() as content, path.open("xb") as file:  # x: never overwrite, never follow a link
+            shutil.copyfileobj(content, file, 2**20)  # raises an error of DAMAGED where the content ends early
         if progress:
             progress(number, len(entries))

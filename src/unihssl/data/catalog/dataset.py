@@ -1,13 +1,12 @@
 """The description of a benchmark data set: its domains, classes, published counts and origin."""
 
-import difflib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from unihssl.data.source import Source, counted, first_few
+from unihssl.data.source import Source, counted, did_you_mean, first_few
 from unihssl.errors import UserError
 
 
@@ -31,22 +30,30 @@ class CatalogDomain:
     counts: Mapping[str, int]
     folders: tuple[str, ...] = ()  # names of its folder, the official one first
     also: tuple[str, ...] = ()  # other names for it in a pair
+    optional: bool = False  # a copy of the data set may do without it
 
     @property
     def total(self) -> int:
         return sum(self.counts.values())
 
-    def classes_with(self, labels: Sequence[object]) -> int:
+    def classes_with(self, found: Source) -> int:
         """How many of its classes have an image."""
-        return len({str(label) for label in labels} & set(self.counts))
+        return len({str(label) for label in found.labels} & set(self.counts))
 
-    def mostly_missing(self, labels: Sequence[object]) -> bool:
-        """Whether half of its classes or more have no image."""
-        return 2 * self.classes_with(labels) <= len(self.counts)
+    def mostly_missing(self, found: Source | None) -> bool:
+        """Whether nothing was found, or half of its classes or more have no image."""
+        return found is None or 2 * self.classes_with(found) <= len(self.counts)
 
     @property
     def known_as(self) -> set[str]:
         return {plain(name) for name in (self.name, self.short, *self.folders, *self.also)}
+
+
+def domain_of(
+    name: str, short: str, classes: Sequence[str], counts: Iterable[int], folders: tuple[str, ...] = (), also: str = ""
+) -> CatalogDomain:
+    """A domain from its counts in the order of the classes."""
+    return CatalogDomain(name, short, dict(zip(classes, counts, strict=True)), folders, (also,) if also else ())
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class Dataset:
     list_order: tuple[str, ...] = ()  # classes by number in list files, if all use one order
     file_prefix: str = ""  # of all image names, if there are no class folders
     caution: str = ""  # what readers of its results must know
-    cure: str = ""  # the column to group by so that the caution does not apply
+    safe_group_by: str = ""  # grouped by this column, results need no caution
 
     def domain(self, name: str) -> CatalogDomain:
         """The domain of this name: full, short or of its folder, in any case."""
@@ -94,10 +101,8 @@ class Dataset:
             if plain(name) in domain.known_as:
                 return domain
         names = [n for d in self.domains for n in (d.name, d.short)]
-        near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}? " if near else ""
         known = ", ".join(d.name if d.name == d.short else f"{d.name} ({d.short})" for d in self.domains)
-        raise UserError(f"{self.name}: no domain '{name}'; {hint}its domains are {known}")
+        raise UserError(f"{self.name}: no domain '{name}'; {did_you_mean(name, names)}its domains are {known}")
 
     def pair(self, text: str) -> tuple[CatalogDomain, CatalogDomain]:
         """The labeled and the unlabeled domain of a pair such as `A/W`."""

@@ -1,6 +1,5 @@
 """Digits: 3,000 of MNIST and the 1,797 of UCI come with the package; USPS is read from a file. All are 16x16."""
 
-import bz2
 from importlib.resources import files
 from pathlib import Path
 
@@ -83,16 +82,11 @@ def _read_npz(path: Path) -> Arrays:
 
 
 def _read_libsvm(path: Path) -> Arrays:
-    """Read lines of `label 1:value 2:value ...`, with labels 1 to 10 for digits 0 to 9 and values in -1..1."""
-    images, labels = [], []
-    with bz2.open(path, "rt", encoding="ascii") as file:
-        for line in file:
-            numbers = np.fromstring(line.replace(":", " "), sep=" ")
-            image = np.zeros(SIDE * SIDE)
-            image[numbers[1::2].astype(np.int64) - 1] = numbers[2::2]
-            images.append(image)
-            labels.append(int(numbers[0]) - 1)
-    return np.stack(images), np.array(labels)
+    """LIBSVM's text format; labels 1 to 10 mean digits 0 to 9."""
+    from sklearn.datasets import load_svmlight_file  # slow to import
+
+    images, labels = load_svmlight_file(path, n_features=SIDE * SIDE)
+    return images.toarray(), labels - 1
 
 
 def _read_h5(path: Path) -> Arrays:
@@ -101,7 +95,7 @@ def _read_h5(path: Path) -> Arrays:
     except ImportError:
         raise UserError(
             f"{path}: reading it needs h5py, which is not installed: pip install 'unihssl[hdf5]', "
-            "or fetch the text files (unihssl data download digits)"
+            f"or fetch the text files {_URL}usps.bz2 and usps.t.bz2"
         ) from None
     with h5py.File(path) as file:
         parts = [file[name] for name in ("train", "test")]
@@ -109,7 +103,7 @@ def _read_h5(path: Path) -> Arrays:
 
 
 def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
-    return CatalogDomain(name, short, {str(digit): n for digit, n in enumerate(counts)})
+    return CatalogDomain(name, short, {str(digit): n for digit, n in enumerate(counts)}, optional=name == "usps")
 
 
 DATASET = Dataset(

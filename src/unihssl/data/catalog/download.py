@@ -1,4 +1,4 @@
-"""Downloading a file over HTTP: resumes a broken download; the file takes its name once it is complete."""
+"""Downloading a file over HTTP. A broken download is resumed; the file gets its name once it is complete."""
 
 import hashlib
 import http.client
@@ -8,7 +8,6 @@ import ssl
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
@@ -28,7 +27,7 @@ class _InterruptedError(Exception):
 
 @dataclass(frozen=True)
 class _Partial:
-    """An unfinished download, and the server's tag (ETag or date) of that version, so that two are never joined."""
+    """An unfinished download, and the server's tag of it (ETag or date): parts of two versions are never joined."""
 
     path: Path
 
@@ -55,13 +54,13 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Pat
     partial = _Partial(folder / f".{remote.file}.part")
     checksum = folder / f"{remote.file}.sha256"
     if target.exists():
-        if wrong := _wrong(remote, target) or _changed(target, checksum):
+        if wrong := _wrong_md5(remote, target) or _changed(target, checksum):
             raise UserError(f"{target}: is not the file expected ({wrong}); delete it to download it again")
         return target
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _receive_all(remote.url, partial, progress)
-        if wrong := _wrong(remote, partial.path):
+        if wrong := _wrong_md5(remote, partial.path):
             partial.remove()
             raise UserError(f"{remote.url}: the file received is not the one expected ({wrong}); try again")
         if not remote.md5:
@@ -73,8 +72,8 @@ def fetch(remote: Remote, folder: Path, progress: Progress | None = None) -> Pat
     return target
 
 
-def _wrong(remote: Remote, path: Path) -> str:
-    """How a file differs from the published one; empty if it does not."""
+def _wrong_md5(remote: Remote, path: Path) -> str:
+    """`its MD5 differs` from the published one; empty if it does not, or none was published."""
     return "its MD5 differs" if remote.md5 and _digest(path, "md5") != remote.md5 else ""
 
 
@@ -87,7 +86,7 @@ def _changed(path: Path, checksum: Path) -> str:
 
 
 def _receive_all(url: str, partial: _Partial, progress: Progress | None) -> None:
-    """Resume whenever the connection breaks; give up after a few tries that bring nothing."""
+    """Download, and resume whenever the connection breaks; give up after a few tries without progress."""
     failures = 0
     while True:
         before = partial.size
@@ -101,7 +100,7 @@ def _receive_all(url: str, partial: _Partial, progress: Progress | None) -> None
 
 
 def _receive(url: str, partial: _Partial, progress: Progress | None) -> None:
-    """Request what is missing, and append it as it comes."""
+    """Request the missing bytes and append them to the partial file."""
     done = partial.size
     headers = {"User-Agent": "unihssl"}
     if done:
@@ -121,9 +120,13 @@ def _receive(url: str, partial: _Partial, progress: Progress | None) -> None:
             with partial.path.open("ab") as file:
                 if tag:
                     partial.tag.write_text(tag, encoding="utf-8")
-                _copy(answer, file, done, total, progress)
+                while block := answer.read(BLOCK):
+                    file.write(block)
+                    done += len(block)
+                    if progress:
+                        progress(done, total)
     except HTTPError as error:
-        if error.code == 416:  # range not satisfiable: we have it all, or something else
+        if error.code == 416:  # range not satisfiable: the file is complete, or not a part of this version
             if partial.size and partial.size == _whole_size(error):
                 return
             partial.remove()
@@ -140,14 +143,6 @@ def _receive(url: str, partial: _Partial, progress: Progress | None) -> None:
         raise _InterruptedError(f"{partial.path.stat().st_size:,} of {total:,} bytes received")
 
 
-def _copy(answer: IO[bytes], file: IO[bytes], done: int, total: int, progress: Progress | None) -> None:
-    while block := answer.read(BLOCK):
-        file.write(block)
-        done += len(block)
-        if progress:
-            progress(done, total)
-
-
 def _check_room(path: Path, size: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if size > free:
@@ -160,8 +155,5 @@ def _whole_size(error: HTTPError) -> int:
 
 
 def _digest(path: Path, name: str) -> str:
-    digest = hashlib.new(name, usedforsecurity=False)
     with path.open("rb") as file:
-        while block := file.read(BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.new(name, usedforsecurity=False)).hexdigest()

@@ -21,26 +21,25 @@ def levels(root: Path) -> Iterator[list[Path]]:
 
 
 def subfolders(folder: Path) -> list[Path]:
-    """The visible folders in a folder, sorted; a half-unpacked archive is hidden."""
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(e.name for e in entries if not e.name.startswith((".", "__MACOSX")) and e.is_dir())
-    except OSError:
-        return []
-    return [folder / name for name in names]
+    """The visible folders in a folder, sorted; an archive being unpacked is hidden."""
+    return [folder / e.name for e in _visible(folder) if e.is_dir() and not e.name.startswith("__MACOSX")]
 
 
 def file_names(folder: Path) -> list[str]:
     """The names of the visible files in a folder, sorted."""
+    return [e.name for e in _visible(folder) if not e.is_dir()]
+
+
+def _visible(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            return sorted(e.name for e in entries if not e.name.startswith(".") and not e.is_dir())
+            return sorted((e for e in entries if not e.name.startswith(".")), key=lambda e: e.name)
     except OSError:
         return []
 
 
 def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Source | None:
-    """List a domain from its class folders, else from a list file; the nearer to the root, the sooner.
+    """List a domain from its class folders, else from a list file. Places near the root are preferred.
 
     A candidate without half of the classes may be another data set: it is returned only if there is no better one.
     """
@@ -50,10 +49,9 @@ def find_domain(dataset: Dataset, domain: CatalogDomain, root: Path) -> Source |
         found = _find_class_folders(dataset, domain, folders)
         if found is None:
             found = _find_list(dataset, domain, level)
-        if found is not None and not domain.mostly_missing(found.labels):
+        if not domain.mostly_missing(found):
             return found
-        if fallback is None:
-            fallback = found
+        fallback = found if fallback is None else fallback
     return fallback
 
 

@@ -1,6 +1,6 @@
 """Office-31 (Saenko et al., 2010): office objects in shop pictures, camera photographs and webcam pictures."""
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+from unihssl.data.catalog.dataset import Dataset, domain_of
 from unihssl.data.catalog.layouts import find_domain
 
 # 4,110 images in all. The 4,652 that the paper and others state cannot be found anywhere.
@@ -38,19 +38,17 @@ _COUNTS = """
     tape_dispenser     96  22  23
     trash_can          64  15  21
 """
-_ROWS = [line.split() for line in _COUNTS.strip().splitlines()[1:]]
-
-
-def _domain(name: str, short: str, column: int) -> CatalogDomain:
-    counts = {row[0]: int(row[column]) for row in _ROWS}
-    return CatalogDomain(name, short, counts, (name,))
+_CLASSES, *_COLUMNS = zip(*(line.split() for line in _COUNTS.strip().splitlines()[1:]), strict=True)
 
 
 DATASET = Dataset(
     name="office-31",
     title="Office-31",
-    classes=tuple(row[0] for row in _ROWS),
-    domains=(_domain("amazon", "A", 1), _domain("dslr", "D", 2), _domain("webcam", "W", 3)),
+    classes=_CLASSES,
+    domains=tuple(
+        domain_of(name, name[0].upper(), _CLASSES, map(int, column), (name,))
+        for name, column in zip(("amazon", "dslr", "webcam"), _COLUMNS, strict=True)
+    ),
     pairs=("W/A", "A/W", "A/D", "D/A", "D/W", "W/D"),
     licence="none stated; for research",
     source="https://faculty.cc.gatech.edu/~judy/domainadapt/",
@@ -59,5 +57,5 @@ DATASET = Dataset(
     tree="amazon/images/<class>/frame_0001.jpg\ndslr/images/<class>/...\nwebcam/images/<class>/...",
     find=find_domain,
     archive_hints=("domainadaptationimages*", "office31*"),
-    list_order=tuple(row[0] for row in _ROWS),
+    list_order=_CLASSES,
 )

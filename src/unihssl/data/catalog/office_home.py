@@ -1,6 +1,6 @@
 """Office-Home (Venkateswara et al., 2017): everyday objects as art, clip art, product pictures and photographs."""
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+from unihssl.data.catalog.dataset import Dataset, domain_of
 from unihssl.data.catalog.layouts import find_domain
 
 # Counts from a public table. Sum, minimum and maximum of each column agree with the published ones, and eighteen of
@@ -74,24 +74,19 @@ _COUNTS = """
     Trash_Can      21  53  93  81
     Webcam         16  40  98  49
 """
-_ROWS = [line.split() for line in _COUNTS.strip().splitlines()[1:]]
+_CLASSES, *_COLUMNS = zip(*(line.split() for line in _COUNTS.strip().splitlines()[1:]), strict=True)
 _PAIRS = "Ar/Cl Cl/Ar Cl/Rw Rw/Cl Rw/Ar Ar/Rw Ar/Pr Pr/Ar Cl/Pr Pr/Cl Pr/Rw Rw/Pr"
-
-
-def _domain(name: str, short: str, column: int, folder: str, also: str) -> CatalogDomain:
-    counts = {row[0]: int(row[column]) for row in _ROWS}
-    return CatalogDomain(name, short, counts, (folder,), (also,))
 
 
 DATASET = Dataset(
     name="office-home",
     title="Office-Home",
-    classes=tuple(row[0] for row in _ROWS),
+    classes=_CLASSES,
     domains=(
-        _domain("art", "Ar", 1, "Art", "A"),
-        _domain("clipart", "Cl", 2, "Clipart", "C"),
-        _domain("product", "Pr", 3, "Product", "P"),
-        _domain("real_world", "Rw", 4, "Real World", "R"),
+        domain_of("art", "Ar", _CLASSES, map(int, _COLUMNS[0]), ("Art",), also="A"),
+        domain_of("clipart", "Cl", _CLASSES, map(int, _COLUMNS[1]), ("Clipart",), also="C"),
+        domain_of("product", "Pr", _CLASSES, map(int, _COLUMNS[2]), ("Product",), also="P"),
+        domain_of("real_world", "Rw", _CLASSES, map(int, _COLUMNS[3]), ("Real World",), also="R"),
     ),
     pairs=tuple(_PAIRS.split()),
     licence="none stated; for non-commercial research",

@@ -1,13 +1,9 @@
 """PACS (Li et al., 2017): photographs, paintings, cartoons and sketches."""
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset
+from unihssl.data.catalog.dataset import Dataset, domain_of
 from unihssl.data.catalog.layouts import find_domain
 
 _CLASSES = ("dog", "elephant", "giraffe", "guitar", "horse", "house", "person")
-
-
-def _domain(name: str, short: str, *counts: int) -> CatalogDomain:
-    return CatalogDomain(name, short, dict(zip(_CLASSES, counts, strict=True)), (name,))
 
 
 DATASET = Dataset(
@@ -15,10 +11,10 @@ DATASET = Dataset(
     title="PACS",
     classes=_CLASSES,
     domains=(
-        _domain("photo", "P", 189, 202, 182, 186, 199, 280, 432),
-        _domain("art_painting", "A", 379, 255, 285, 184, 201, 295, 449),
-        _domain("cartoon", "C", 389, 457, 346, 135, 324, 288, 405),
-        _domain("sketch", "S", 772, 740, 753, 608, 816, 80, 160),
+        domain_of("photo", "P", _CLASSES, (189, 202, 182, 186, 199, 280, 432), ("photo",)),
+        domain_of("art_painting", "A", _CLASSES, (379, 255, 285, 184, 201, 295, 449), ("art_painting",)),
+        domain_of("cartoon", "C", _CLASSES, (389, 457, 346, 135, 324, 288, 405), ("cartoon",)),
+        domain_of("sketch", "S", _CLASSES, (772, 740, 753, 608, 816, 80, 160), ("sketch",)),
     ),
     pairs=(),
     licence="none stated; for research",

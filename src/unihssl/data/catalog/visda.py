@@ -1,6 +1,6 @@
 """VisDA-2017, classification (Peng et al., 2017): renderings of 3D models, and cut-outs of photographs."""
 
-from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Remote
+from unihssl.data.catalog.dataset import Dataset, Remote, domain_of
 from unihssl.data.catalog.layouts import find_domain
 
 _NAMES = "aeroplane bicycle bus car horse knife motorcycle person plant skateboard train truck"
@@ -10,15 +10,14 @@ _SYNTHETIC = (14309, 7365, 16640, 12800, 9512, 14240, 17360, 12160, 10371, 11680
 _REAL = (3646, 3475, 4690, 10401, 4691, 2075, 5796, 4000, 4549, 2281, 4236, 5548)
 
 
-def _domain(name: str, short: str, folder: str, counts: tuple[int, ...]) -> CatalogDomain:
-    return CatalogDomain(name, short, dict(zip(_CLASSES, counts, strict=True)), (folder,))
-
-
 DATASET = Dataset(
     name="visda-2017",
     title="VisDA-2017",
     classes=_CLASSES,
-    domains=(_domain("synthetic", "S", "train", _SYNTHETIC), _domain("real", "R", "validation", _REAL)),
+    domains=(
+        domain_of("synthetic", "S", _CLASSES, _SYNTHETIC, ("train",)),
+        domain_of("real", "R", _CLASSES, _REAL, ("validation",)),
+    ),
     pairs=("S/R",),
     licence="the challenge's terms: non-commercial research",
     source="https://github.com/VisionLearningGroup/taskcv-2017-public",
