@@ -165,7 +165,11 @@ def test_wrong_types(name, value, kind):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("split", "stratify", r"split must be one of stratified, random, got 'stratify' \(nearest: stratified\)"),
+        (
+            "split",
+            "stratify",
+            r"split must be one of stratified, random, search, reserved, got 'stratify' \(nearest: stratified\)",
+        ),
         ("device", "gpu", r"device must be one of auto, cpu, cuda, got 'gpu'$"),
         ("graph", "on", r"graph must be one of auto, network, off, got 'on'$"),
         ("precision", "fp16", r"one of auto, bf16, fp32, got 'fp16' \(nearest: bf16\)"),
@@ -184,7 +188,7 @@ def test_every_knob_is_described():
     rows = {name: (default, allowed, help) for name, default, allowed, help in describe_knobs(Settings, Params)}
     assert list(rows) == [f.name for cls in (Settings, Params) for f in dataclasses.fields(cls)]
     assert all(allowed and help for _, allowed, help in rows.values())
-    assert rows["split"][:2] == ("stratified", "stratified|random")
+    assert rows["split"][:2] == ("stratified", "stratified|random|search|reserved")
     assert rows["test_fraction"][:2] == ("0.1", "float 0..0.9")
     assert rows["batch_size"][:2] == ("32", "int 2..")
     assert rows["most"][:2] == ("1.0", "float ..5")

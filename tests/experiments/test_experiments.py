@@ -120,7 +120,7 @@ def test_the_grids_of_the_paper():
 
 def test_missing_data_is_refused_before_anything_starts(here, tmp_path):
     done = unihssl("benchmark", "office-31", "--root", tmp_path, "--out", tmp_path / "runs", *TINY)
-    assert isinstance(done.exception, UserError) and "unihssl data check office-31" in str(done.exception)
+    assert isinstance(done.exception, UserError) and "its official source is https" in str(done.exception)
     assert not (tmp_path / "runs").exists()
 
 

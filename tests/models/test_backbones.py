@@ -1,6 +1,7 @@
 """Backbones by name: widths, inputs, and what is printed about names and connections that do not work."""
 
 import socket
+from dataclasses import asdict
 
 import huggingface_hub.constants
 import pytest
@@ -51,8 +52,8 @@ def test_width_is_that_of_the_features(name):
 def test_rebuild_gives_the_same_encoder():
     for name, size in (("small_cnn", 0), ("mlp", 5), ("test_vit", 0)):
         encoder, architecture, width = build_backbone(name, "none", size)
-        assert Architecture(**architecture.as_dict()) == architecture
-        rebuilt, rebuilt_width = rebuild_backbone(Architecture(**architecture.as_dict()))
+        assert Architecture(**asdict(architecture)) == architecture
+        rebuilt, rebuilt_width = rebuild_backbone(Architecture(**asdict(architecture)))
         assert rebuilt_width == width
         rebuilt.load_state_dict(encoder.state_dict())
 

@@ -1,6 +1,7 @@
 """The log of a run while it trains: means kept on the device, metrics.jsonl, TensorBoard events, the display."""
 
 import math
+import threading
 import time
 from typing import Any
 
@@ -95,9 +96,11 @@ class MetricsLog:
         if tensorboard:
             from torch.utils.tensorboard import SummaryWriter
 
+            self._hook, threading.excepthook = threading.excepthook, _ignore_disk_errors
             try:
                 self._writer = SummaryWriter(folder.tensorboard, purge_step=steps_done + 1)
             except OSError as error:
+                threading.excepthook = self._hook
                 raise write_error(folder.tensorboard, error) from error
 
     def write(self, row: dict[str, Any]) -> None:
@@ -117,6 +120,15 @@ class MetricsLog:
                 self._writer.close()
         except OSError as error:
             raise write_error(self.folder.tensorboard, error) from error
+        finally:
+            if self._writer:
+                threading.excepthook = self._hook
+
+
+def _ignore_disk_errors(problem: threading.ExceptHookArgs) -> None:
+    """TensorBoard's writing thread also hands its OSError to the caller, who reports it."""
+    if not isinstance(problem.exc_value, OSError):
+        threading.__excepthook__(problem)
 
 
 def all_finite(tensors: list[Tensor]) -> bool:
