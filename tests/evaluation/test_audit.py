@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 import unihssl
 from unihssl.evaluation.audit import (
@@ -70,6 +71,13 @@ def test_they_do_for_a_trained_model(image_arrays):
     x, y = image_arrays[1]
     probabilities, labels = model.predict_proba(x), np.searchsorted(model.classes_, y)
     check(probabilities, labels, list(redraws(probabilities, labels, 30, 0.2)))
+
+
+def test_shares_have_the_exact_interval():
+    for count, n in ((0, 1), (1, 1), (0, 30), (7, 30), (30, 30), (99, 100)):
+        exact = binomtest(count, n).proportion_ci(0.95, method="exact")
+        expected = {"value": count / n, "low": exact.low, "high": exact.high, "n": n}
+        assert share(count, n) == pytest.approx(expected, abs=1e-9)
 
 
 def test_a_class_has_its_accuracy_if_it_has_ten_labels():

@@ -38,10 +38,12 @@ def share(count: int, n: int) -> dict[str, Any]:
     >>> {name: round(number, 3) for name, number in share(81, 100).items()}
     {'value': 0.81, 'low': 0.719, 'high': 0.882, 'n': 100}
     """
-    from scipy.stats import binomtest  # takes a second to import
+    from scipy.stats import beta  # takes a second to import
 
-    interval = binomtest(count, n).proportion_ci(LEVEL, method="exact")
-    return {"value": count / n, "low": float(interval.low), "high": float(interval.high), "n": n}
+    tail = (1 - LEVEL) / 2
+    low = beta.ppf(tail, count, n - count + 1) if count else 0
+    high = beta.isf(tail, count + 1, n - count) if count < n else 1
+    return {"value": count / n, "low": float(low), "high": float(high), "n": n}
 
 
 def fit_temperature(probabilities: np.ndarray, labels: np.ndarray) -> float:
