@@ -1,7 +1,8 @@
-"""Do the audit's intervals cover, and does its bound on the risk hold? Redraws of audits on finished runs of digits.
+"""Do the audit's intervals cover, and does its bound on the risk hold? Redraws of audits on finished runs.
 
-    unihssl demo --seeds 3 --out RUNS && unihssl demo --seeds 3 --reverse --out RUNS
-    python audit.py RUNS --json ../results/audit/digits.json
+    unihssl demo --seeds 3 --out DEMO && unihssl demo --seeds 3 --reverse --out DEMO
+    unihssl benchmark digits --pairs mnist/uci,uci/mnist --methods mcc --seeds 3 --out GRID
+    python audit.py DEMO GRID --json ../results/audit/digits.json
 
 The truth is known: all labels of the unlabeled domain. An audit sees the labels of its own sample only.
 """
@@ -12,12 +13,15 @@ from typing import Any
 
 import numpy as np
 from common import report
-from scipy.stats import binomtest
+from scipy.stats import binomtest, hypergeom
 
 import unihssl
+from unihssl.api import settings_of
 from unihssl.data.catalog.digits import embedded_digits
+from unihssl.data.store import fill_store
 from unihssl.evaluation.audit import audit_answer, draw_sample, risk_answer, temper
-from unihssl.evaluation.audit_run import REFERENCE
+from unihssl.evaluation.audit_run import REFERENCE, audited_domain
+from unihssl.run_folder import RunFolder
 
 RISKS = (0.05, 0.1, 0.2)
 
@@ -63,25 +67,52 @@ def redraw(probabilities: np.ndarray, labels: np.ndarray, n: int, rng: np.random
     return found
 
 
-def audit_run(path: Path, n: int, redraws: int) -> dict[str, Any]:
-    """Means over the redraws on one run."""
-    model = unihssl.load(path)
-    x, labels = embedded_digits("mnist" if path.name.startswith("reverse") else "uci")
-    probabilities = model.predict_proba(x)
-    rng = np.random.default_rng(0)
-    found = [redraw(probabilities, labels, n, rng) for _ in range(redraws)]
-    accuracy = (probabilities.argmax(1) == labels).mean()
-    means = {name: float(np.nanmean([row[name] for row in found])) for name in found[0]}
-    return {"run": path.name, "n": n, "accuracy": float(accuracy)} | means
+def exact_coverage(n: int, method: str, size: int = 2000) -> dict[str, Any]:
+    """How often an interval covers, computed: samples of `n` of a finite domain, accuracies from 30% to 100%."""
+    intervals = [binomtest(k, n).proportion_ci(0.95, method=method) for k in range(n + 1)]
+    low, high = np.array([(i.low, i.high) for i in intervals]).T
+    right = np.arange(int(0.3 * size), size)[:, None]
+    chance = hypergeom.pmf(np.arange(n + 1), size, right, n)
+    covered = (chance * ((low <= right / size) & (right / size <= high))).sum(1)
+    return {"n": n, "interval": method, "least": float(covered.min()), "mean": float(covered.mean())}
+
+
+def predict_domain(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """The probabilities of the whole unlabeled domain (N, C) and its true classes (N,)."""
+    folder, model = RunFolder(path), unihssl.load(path)
+    pair = folder.read_purpose().get("pair")
+    given = (
+        None if pair else embedded_digits("mnist" if path.name.startswith("reverse") else "uci")
+    )  # the demo's arrays
+    domain, store = fill_store(audited_domain(folder, model, settings_of(folder), given), model.stored_size)
+    return model.probabilities(model.predict_store(store)), domain.labels
+
+
+def audit_run(path: Path, sizes: list[int], redraws: int) -> list[dict[str, Any]]:
+    """Means over the redraws on one run, for each size of the sample."""
+    folder = RunFolder(path)
+    pair, settings = folder.read_purpose().get("pair"), settings_of(folder)
+    name = f"{pair} {settings.method} {settings.seed}" if pair else path.name
+    probabilities, labels = predict_domain(path)
+    accuracy = float((probabilities.argmax(1) == labels).mean())
+    rows = []
+    for n in sizes:
+        rng = np.random.default_rng(0)
+        found = [redraw(probabilities, labels, n, rng) for _ in range(redraws)]
+        means = {name: float(np.nanmean([row[name] for row in found])) for name in found[0]}
+        rows.append({"run": name, "n": n, "accuracy": accuracy} | means)
+    return rows
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, help="folder of finished runs of the demo")
+    parser.add_argument("runs", type=Path, nargs="+", help="folders of finished runs")
     parser.add_argument("--labels", type=int, nargs="+", default=[50, 100, 200], help="sizes of the sample")
     parser.add_argument("--redraws", type=int, default=1000)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    paths = sorted(path.parent for path in arguments.runs.glob("*/result.json"))
-    rows = [audit_run(path, n, arguments.redraws) for n in arguments.labels for path in paths]
-    report("audit", rows, arguments)
+    paths = sorted(path.parent for runs in arguments.runs for path in runs.glob("*/result.json"))
+    rows = [row for path in paths for row in audit_run(path, arguments.labels, arguments.redraws)]
+    intervals = [exact_coverage(n, method) for n in arguments.labels for method in ("exact", "wilson")]
+    report("coverage of intervals", intervals, arguments)
+    report("audit", sorted(rows, key=lambda row: (row["n"], row["run"])), arguments)

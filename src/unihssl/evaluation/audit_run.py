@@ -39,8 +39,7 @@ def draw_audit(
     Images whose labels trained the model, and those in `exclude` (names or paths), are not of that domain.
     """
     domain = audited_domain(run, model, settings, unlabeled)
-    used = find_rows(domain, [*trained_on(run, model), *exclude], Path.cwd())
-    domain = domain.keep(np.setdiff1d(np.arange(len(domain)), used))
+    domain = _without(domain, [*trained_on(run, model), *exclude])
     if not 0 < n <= len(domain):
         raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images of the unlabeled domain; got {n}")
     rng = np.random.default_rng(seed_for("audit", seed))
@@ -59,9 +58,10 @@ def answer_audit(
     exclude: Collection[str] = (),
 ) -> dict[str, Any]:
     """Answer from the labels of a random sample, and keep the answer in the run's audit.json."""
-    domain = audited_domain(run, model, settings, unlabeled)
+    domain, trained = audited_domain(run, model, settings, unlabeled), [*trained_on(run, model), *exclude]
     file = read_label_file(labels, model.classes_.tolist())
-    _refuse_trained(file, domain, run, [*trained_on(run, model), *exclude])
+    _refuse_trained(file, domain, run, trained)
+    domain = _without(domain, trained)
     rows, classes = labeled_rows(file, domain)
     sample = domain.keep(rows)
     labeled = Domain(sample.name, sample.items, sample.names, classes, tuple(model.classes_.tolist()))
@@ -92,6 +92,10 @@ def audited_domain(run: RunFolder, model: Model, settings: Settings, given: Any 
 def trained_on(run: RunFolder, model: Model) -> list[str]:
     """The images of the unlabeled domain whose labels the model was trained on, by name: no audit may use them."""
     return run.read_split()["unlabeled"]["train"] if methods.get(model.method).needs_truth else []
+
+
+def _without(domain: Domain, images: Collection[str]) -> Domain:
+    return domain.keep(np.setdiff1d(np.arange(len(domain)), find_rows(domain, images, Path.cwd())))
 
 
 def _refuse_trained(file: LabelFile, domain: Domain, run: RunFolder, trained: Collection[str]) -> None:
