@@ -2,7 +2,7 @@
 
     unihssl demo --seeds 3 --out DEMO && unihssl demo --seeds 3 --reverse --out DEMO
     unihssl benchmark digits --pairs mnist/uci,uci/mnist --methods mcc --seeds 3 --out GRID
-    python audit.py DEMO GRID --json ../results/audit/digits.json
+    python audit.py DEMO --json ../results/audit/digits.json && python audit.py GRID --json ../results/audit/digits.json
 
 The truth is known: all labels of the unlabeled domain. An audit sees the labels of its own sample only.
 """
@@ -106,13 +106,13 @@ def audit_run(path: Path, sizes: list[int], redraws: int) -> list[dict[str, Any]
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="+", help="folders of finished runs")
+    parser.add_argument("runs", type=Path, help="folder of finished runs")
     parser.add_argument("--labels", type=int, nargs="+", default=[50, 100, 200], help="sizes of the sample")
     parser.add_argument("--redraws", type=int, default=1000)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    paths = sorted(path.parent for runs in arguments.runs for path in runs.glob("*/result.json"))
+    paths = sorted(path.parent for path in arguments.runs.glob("*/result.json"))
     rows = [row for path in paths for row in audit_run(path, arguments.labels, arguments.redraws)]
     intervals = [exact_coverage(n, method) for n in arguments.labels for method in ("exact", "wilson")]
     report("coverage of intervals", intervals, arguments)
-    report("audit", sorted(rows, key=lambda row: (row["n"], row["run"])), arguments)
+    report(f"audit, {arguments.runs.name}", sorted(rows, key=lambda row: (row["n"], row["run"])), arguments)
