@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 from warm_cli import train, unihssl
 
+from unihssl import UserError, load
+from unihssl.api import settings_of
+from unihssl.evaluation.audit_run import answer_audit, draw_audit
+from unihssl.run_folder import RunFolder
+
 
 @pytest.fixture(scope="module")
 def finished(image_folders, tmp_path_factory) -> Path:
@@ -165,3 +170,17 @@ def test_arrays_are_named_by_their_rows(image_arrays, tmp_path):
     rows = drawn(tmp_path / "run", tmp_path / "audit.csv", 10)
     file = write(tmp_path / "audit.csv", [(row, image_arrays[1][1][int(row)]) for row in rows])
     assert unihssl("audit", tmp_path / "run", "--labels", file, "--json").result["sample"]["path"] == rows
+
+
+def test_excluded_images_are_neither_drawn_nor_accepted(run, image_folders, tmp_path):
+    folder, model = RunFolder(run), load(run)
+    images = sorted(map(str, image_folders[1].rglob("*.png")))
+    names = [Path(image).relative_to(image_folders[1]).as_posix() for image in images]
+    exclude = {*names[:10], *images[10:50]}  # by name or by path
+    size = draw_audit(folder, model, settings_of(folder), tmp_path / "audit.csv", 10, exclude=exclude)
+    with (tmp_path / "audit.csv").open(newline="") as file:
+        assert {row["path"] for row in csv.DictReader(file)} == set(images[50:]) and size == 10
+    bad = write(tmp_path / "bad.csv", [(images[0], "blue"), (images[59], "red")])
+    with pytest.raises(UserError, match=r"1 of its images trained the model, with their labels \(.*00.png\)"):
+        answer_audit(folder, model, settings_of(folder), bad, exclude=exclude)
+    assert not folder.audit.exists()
