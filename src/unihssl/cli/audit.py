@@ -41,7 +41,7 @@ def audit(
     model, settings = load_model(run, device), settings_of(folder)
     if out is not None:
         size = draw_audit(folder, model, settings, out, n, seed=seed, unlabeled=unlabeled)
-        then = f"unihssl audit {run} --labels {out}"
+        then = f"unihssl audit {run} --labels {out}" + (f" --unlabeled {unlabeled}" if unlabeled else "")
         lines = [f"{n} of {size} images, drawn at random -> {out}", f"Fill in the column label, then: {then}"]
         typer.echo(json_format.dumps({"out": str(out), "n": n, "domain_size": size}) if json else "\n".join(lines))
         return
