@@ -8,6 +8,7 @@ metrics.jsonl        a line for each report while training; tensorboard/ holds t
 checkpoint.pt        while a run is not finished: what it resumes from
 model.safetensors    the weights of the finished model, described by model.json
 result.json          written last: a run that has one is finished
+audit.json           what labels of a random sample said of the finished model on the unlabeled domain
 """
 
 import contextlib
@@ -53,6 +54,7 @@ class RunFolder:
         self.weights = self.path / "model.safetensors"
         self.model = self.path / "model.json"
         self.result = self.path / "result.json"
+        self.audit = self.path / "audit.json"
 
     @property
     def is_run(self) -> bool:
@@ -74,6 +76,10 @@ class RunFolder:
 
     def read_split(self) -> dict[str, Any]:
         return _dict(self.split)
+
+    def read_audit(self) -> dict[str, Any] | None:
+        """The last audit; None if there was none."""
+        return _dict(self.audit) if self.audit.exists() else None
 
     def read_environment(self) -> dict[str, Any]:
         """Empty where it was not noted."""
@@ -147,6 +153,9 @@ class RunFolder:
 
     def write_split(self, split: dict[str, Any]) -> None:
         write_json(self.split, split)
+
+    def write_audit(self, audit: dict[str, Any]) -> None:
+        write_json(self.audit, audit)
 
     def write_environment(self, **more: Any) -> None:
         write_json(self.environment, environment() | more)

@@ -8,7 +8,20 @@ from typing import Any
 
 import typer
 
-from unihssl.cli import ablation, benchmark, data, demo, evaluate, methods, plot, predict, sensitivity, table, train
+from unihssl.cli import (
+    ablation,
+    audit,
+    benchmark,
+    data,
+    demo,
+    evaluate,
+    methods,
+    plot,
+    predict,
+    sensitivity,
+    table,
+    train,
+)
 from unihssl.cli.options import as_options
 from unihssl.errors import RunInterruptedError, UserError
 
@@ -38,7 +51,7 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+COMMANDS += (audit.audit, methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
 for command in COMMANDS:
     app.command()(command)
 plot.register(app)

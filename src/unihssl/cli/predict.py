@@ -7,11 +7,16 @@ import typer
 
 from unihssl.cli.options import DEVICE, JSON, print_json
 
+FIRST_AUDIT = "unihssl audit {run} --n 100 --out audit.csv"
+
 
 def predict(
     run: Path = typer.Argument(help="Run directory, or a folder written by save()."),
     images: list[str] = typer.Argument(help="Image files or folders (or one .npy, .npz or CSV)."),
     out: Path | None = typer.Option(None, help="CSV file to write; it is replaced.", show_default="a new preds.csv"),
+    max_risk: float | None = typer.Option(
+        None, help="Share of wrong answers allowed, for the column abstain.", show_default="the audit's"
+    ),
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
@@ -19,6 +24,9 @@ def predict(
 
     Columns: path, class, confidence, a probability for each class, and the probability that the image comes from
     the unlabeled domain. Unreadable images are named and left out.
+
+    After `unihssl audit` confidences and probabilities are calibrated, and the column abstain says where to give no
+    answer, so that in the unlabeled domain at most --max-risk of the answers are wrong.
     """
     from unihssl.errors import UserError
     from unihssl.evaluation.model import load_model, write_predictions
@@ -30,16 +38,25 @@ def predict(
     if target.is_dir():
         raise UserError(f"{target}: is a folder; --out names a CSV file")
     model = load_model(run, device)
+    if model.audited is None and max_risk is not None:
+        raise UserError(f"{run}: --max-risk needs an audit: {FIRST_AUDIT.format(run=run)}")
     make_folder(target.parent)
     samples = images[0] if len(images) == 1 else images
     predictions = model.predictions(samples)
-    write_predictions(target, model, predictions)
+    write_predictions(target, model, predictions, max_risk)
     counts = Counter(predictions.classes.tolist())
+    abstained = None if model.audited is None else int(model.abstains(predictions, max_risk).sum())
     if json:
         summary = {"out": str(target), "images": len(predictions.names), "classes": counts}
-        return print_json(summary | {"notes": predictions.notes})
+        return print_json(
+            summary | {"notes": predictions.notes, "calibrated": model.audited is not None, "abstained": abstained}
+        )
     for note in predictions.notes:
         typer.echo(f"note: {note}", err=True)
-    typer.echo(f"{len(predictions.names)} images -> {target}")
+    if abstained is None:
+        way_out = FIRST_AUDIT.format(run=run)
+        typer.echo(f"note: confidences are not calibrated for the unlabeled domain; to do so: {way_out}", err=True)
+    answers = "" if abstained is None else f", {abstained} of them without an answer (abstain)"
+    typer.echo(f"{len(predictions.names)} images{answers} -> {target}")
     for name, count in counts.most_common():
         typer.echo(f"  {count:6d}  {name}")

@@ -15,11 +15,13 @@ from unihssl import methods
 from unihssl.config import Settings, parse_saved
 from unihssl.data.domain import Domain
 from unihssl.data.images import SUFFIXES, find_images
+from unihssl.data.label_file import class_numbers
 from unihssl.data.readers import read
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
-from unihssl.errors import UserError, resume_call
+from unihssl.errors import Setting, UserError, resume_call
+from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
 from unihssl.files import atomic
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
@@ -68,6 +70,7 @@ class Model:
         self.network = network.to(device).eval()
         self.device = torch.device(device)
         self.result: dict[str, Any] = {}
+        self.audited: dict[str, Any] | None = None  # the answers of the last audit
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -95,6 +98,40 @@ class Model:
     def rule(self) -> str:
         """How this model turns its outputs into a class; most methods have one rule only."""
         return str(getattr(self.params, "prediction", "argmax"))
+
+    def audit(self, samples: Any, labels: Any, max_risk: float = 0.05, domain: Any = None) -> dict[str, Any]:
+        """How good the model is on a domain, from the labels (N,) of a random sample of it. Keeps the answers.
+
+        >>> model.audit(x[drawn], y)["accuracy"]
+        {'value': 0.81, 'low': 0.719, 'high': 0.882, 'n': 100}
+
+        The samples must be drawn at random from those whose labels the model was not trained on. `domain` are other
+        samples of it, all at best: they place the thresholds of `risk_threshold`. Without, the sample itself does, and
+        the bound on the risk then supposes that more confident answers are right more often.
+        """
+        probabilities = self.predict_proba(samples)
+        numbers = class_numbers(np.asarray(labels).tolist(), self.classes_.tolist(), "labels")
+        if len(numbers) != len(probabilities):
+            raise UserError(f"{len(probabilities)} samples but {len(numbers)} labels")
+        reference = probabilities if domain is None else self.predict_proba(domain)
+        self.audited = audit_answer(probabilities, numbers, self.classes_.tolist(), reference.max(1), max_risk)
+        return self.audited
+
+    def calibrated(self, predictions: Predictions) -> np.ndarray:
+        """Class probabilities (N, C), calibrated by the last audit; as they are if there was none."""
+        raw = self.probabilities(predictions)
+        return raw if self.audited is None else calibrated(self.audited, raw, predictions.unlabeled_domain)
+
+    def abstains(self, predictions: Predictions, max_risk: float | None = None) -> np.ndarray:
+        """(N,) bool: where to give no answer, so that in the audited domain at most `max_risk` of the rest are wrong.
+
+        `max_risk` is the last audit's by default. Whether the audit can show it is in `risk_answer`: if not, all are.
+        """
+        if self.audited is None:
+            raise UserError(f"{Setting('max_risk')} needs an audit of this model: labels of a random sample")
+        risk = risk_answer(self.audited, self.audited["max_risk"] if max_risk is None else max_risk)
+        least = np.inf if risk["threshold"] is None else risk["threshold"]
+        return np.asarray(self.probabilities(predictions).max(1) < least)
 
     def predictions(self, samples: Any) -> Predictions:
         """Classes, probabilities and domain with the samples' names; unreadable images are left out and noted."""
@@ -198,6 +235,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
     if folder.is_finished:
         model.result = folder.read_result()
+    model.audited = folder.read_audit()
     return model
 
 
@@ -208,15 +246,22 @@ def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
         raise UserError(f"{folder.path}: its method '{method}' is not installed here: {error}") from None
 
 
-def write_predictions(path: Path, model: Model, predictions: Predictions) -> None:
-    """Write a CSV file: path, class, confidence, a probability for each class, and that of the unlabeled domain."""
-    probabilities = model.probabilities(predictions)
+def write_predictions(path: Path, model: Model, predictions: Predictions, max_risk: float | None = None) -> None:
+    """Write a CSV file: path, class, confidence, a probability for each class, and that of the unlabeled domain.
+
+    Of an audited model confidences and probabilities are calibrated, and `abstain` says where to give no answer.
+    """
+    probabilities = model.calibrated(predictions)
+    audited = model.audited is not None
+    abstain = model.abstains(predictions, max_risk) if audited else np.zeros(len(probabilities), dtype=bool)
+    columns = ["path", "class", "confidence", *["abstain"] * audited, *(f"p({c})" for c in model.classes_)]
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["path", "class", "confidence", *(f"p({c})" for c in model.classes_), "p(unlabeled domain)"])
+        writer.writerow([*columns, "p(unlabeled domain)"])
         for i, (name, best, row) in enumerate(zip(predictions.names, predictions.classes, probabilities, strict=True)):
             domain = "" if predictions.unlabeled_domain is None else f"{predictions.unlabeled_domain[i]:.6f}"
-            writer.writerow([name, best, f"{row.max():.6f}", *(f"{p:.6f}" for p in row), domain])
+            answer = [name, best, f"{row.max():.6f}", *(["yes" if abstain[i] else "no"] if audited else [])]
+            writer.writerow([*answer, *(f"{p:.6f}" for p in row), domain])
 
 
 def _image_paths(samples: Any) -> list[Path] | None:

@@ -73,6 +73,13 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
     return KnownSamples(domain, store, np.arange(len(domain.names)))
 
 
+def held_out_domain(run: RunFolder, role: str, model: Model, settings: Settings) -> Domain | None:
+    """What the run held out of one domain; None if that is nothing, or no longer where it was."""
+    record = run.read_split()[role]
+    there = is_reference(record["source"]) or Path(record["source"]).exists()
+    return _held_out(record, role, model, settings, None) if record["test"] and there else None
+
+
 def _source(record: dict[str, Any], role: str, given: Any) -> Any:
     """The run's own source, or where it has moved to."""
     source = record["source"] if given is None else given

@@ -1,0 +1,154 @@
+"""The audit of a finished run: draw images of its unlabeled domain to label, then answer from their labels."""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from unihssl import methods
+from unihssl.config import Settings
+from unihssl.data.batch_random import seed_for
+from unihssl.data.domain import Domain, unlabeled_domain
+from unihssl.data.label_file import LabelFile, find_rows, labeled_rows, read_label_file, write_label_file
+from unihssl.data.readers import is_reference
+from unihssl.data.source import first_few
+from unihssl.data.store import fill_store
+from unihssl.errors import Setting, UserError
+from unihssl.evaluation.audit import audit_answer, calibrated, draw_sample, fit_temperature, share
+from unihssl.evaluation.model import Model
+from unihssl.evaluation.samples import held_out_domain
+from unihssl.run_folder import RunFolder
+
+REFERENCE = 500  # images, spread over the domain, whose confidences place the thresholds to test
+
+
+def draw_audit(
+    run: RunFolder,
+    model: Model,
+    settings: Settings,
+    out: Path,
+    n: int,
+    *,
+    seed: int = 0,
+    unlabeled: Any = None,
+    exclude: Collection[str] = (),
+) -> int:
+    """Write a CSV of `n` images, drawn at random from the unlabeled domain, to be labeled. Returns the domain's size.
+
+    Images whose labels trained the model, and those in `exclude` (names or paths), are not of that domain.
+    """
+    domain = audited_domain(run, model, settings, unlabeled)
+    domain = _without(domain, [*trained_on(run, model), *exclude])
+    if not 0 < n <= len(domain):
+        raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images of the unlabeled domain; got {n}")
+    rng = np.random.default_rng(seed_for("audit", seed))
+    write_label_file(out, domain, draw_sample(len(domain), n, rng, domain.groups))
+    return len(domain)
+
+
+def answer_audit(
+    run: RunFolder,
+    model: Model,
+    settings: Settings,
+    labels: Path,
+    max_risk: float = 0.05,
+    *,
+    unlabeled: Any = None,
+    exclude: Collection[str] = (),
+) -> dict[str, Any]:
+    """Answer from the labels of a random sample, and keep the answer in the run's audit.json."""
+    domain, trained = audited_domain(run, model, settings, unlabeled), [*trained_on(run, model), *exclude]
+    file = read_label_file(labels, model.classes_.tolist())
+    _refuse_trained(file, domain, run, trained)
+    domain = _without(domain, trained)
+    rows, classes = labeled_rows(file, domain)
+    sample = domain.keep(rows)
+    labeled = Domain(sample.name, sample.items, sample.names, classes, tuple(model.classes_.tolist()))
+    labeled, store = fill_store(labeled, model.stored_size)  # unreadable images are left out
+    probabilities = model.probabilities(model.predict_store(store))
+    reference = _confidences(model, domain)
+    audit = audit_answer(probabilities, labeled.labels, labeled.classes, reference, max_risk)
+    audit["sample"]["path"] = labeled.names
+    audit["domain_size"] = len(domain)
+    audit["notes"] = [*labeled.notes, *([_gap_note(file)] if file.has_gaps else [])]
+    audit |= _labeled_domain(run, model, settings, audit)
+    run.write_audit(audit)
+    return audit
+
+
+def audited_domain(run: RunFolder, model: Model, settings: Settings, given: Any = None) -> Domain:
+    """The run's unlabeled domain, as far as it was readable; or all of the source given in its place."""
+    record = run.read_split()["unlabeled"]
+    source = record["source"] if given is None else given
+    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
+        raise UserError(f"{source}: the unlabeled data of this run is not there; say where with {Setting('unlabeled')}")
+    domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
+    if given is not None:
+        return domain
+    return domain.keep(np.flatnonzero(np.isin(domain.names, [*record["train"], *record["test"]])))
+
+
+def trained_on(run: RunFolder, model: Model) -> list[str]:
+    """The images of the unlabeled domain whose labels the model was trained on, by name: no audit may use them."""
+    return run.read_split()["unlabeled"]["train"] if methods.get(model.method).needs_truth else []
+
+
+def _without(domain: Domain, images: Collection[str]) -> Domain:
+    return domain.keep(np.setdiff1d(np.arange(len(domain)), find_rows(domain, images, Path.cwd())))
+
+
+def _refuse_trained(file: LabelFile, domain: Domain, run: RunFolder, trained: Collection[str]) -> None:
+    """Stop if an image of the file trained the model with its label, in the unlabeled domain or in the labeled one."""
+    rows = find_rows(domain, file.images, file.path.parent)
+    used = set(find_rows(domain, trained, Path.cwd())) - {-1}
+    record = run.read_split()["labeled"]
+    source = Path(record["source"])
+    labeled = {(source if source.is_dir() else source.parent) / name for name in record["train"]}
+    seen = [
+        image
+        for image, row in zip(file.images, rows, strict=True)
+        if row in used or (row < 0 and (file.path.parent / image).resolve() in labeled)
+    ]
+    if seen:
+        raise UserError(
+            f"{file.path}: {len(seen)} of its images trained the model, with their labels ({first_few(seen)}); "
+            "an audit needs images whose labels the model has not seen"
+        )
+
+
+def _gap_note(file: LabelFile) -> str:
+    return (
+        f"{file.path}: some images were skipped. If the hard ones were, the accuracy is too high: label them, too "
+        "(the end of the file may stay empty: its rows are in random order)"
+    )
+
+
+def _confidences(model: Model, domain: Domain) -> np.ndarray:
+    rows = np.linspace(0, len(domain) - 1, min(len(domain), REFERENCE)).astype(np.int64)
+    _, store = fill_store(domain.keep(rows), model.stored_size)
+    return np.asarray(model.probabilities(model.predict_store(store)).max(1))
+
+
+def _labeled_domain(run: RunFolder, model: Model, settings: Settings, audit: dict[str, Any]) -> dict[str, Any]:
+    """The labeled domain's temperature, and how the calibrated model and the threshold do there; empty if unknown.
+
+    Both come from what was held out there: one half fits the temperature, the other half tests it. The threshold was
+    found without any of these images.
+    """
+    domain = held_out_domain(run, "labeled", model, settings)
+    if domain is None or len(domain) < 2:
+        return {"labeled": None}
+    domain, store = fill_store(domain, model.stored_size)
+    predictions = model.predict_store(store)
+    probabilities = model.probabilities(predictions)
+    right, order = probabilities.argmax(1) == domain.labels, np.random.default_rng(0).permutation(len(domain))
+    fitting, testing = np.array_split(order, 2)
+    temperature = fit_temperature(probabilities[fitting], domain.labels[fitting])
+    both = calibrated(audit | {"labeled_temperature": temperature}, probabilities, predictions.unlabeled_domain)
+    answered = np.flatnonzero(probabilities.max(1) >= (np.inf if audit["threshold"] is None else audit["threshold"]))
+    risk = share(int((~right[answered]).sum()), len(answered)) if len(answered) else None
+    accuracy = share(int(right[testing].sum()), len(testing))
+    found = {"accuracy": accuracy, "calibrated_confidence": float(both[testing].max(1).mean())}
+    found |= {"answered": len(answered) / len(domain), "risk": risk}
+    return {"labeled_temperature": temperature, "labeled": found}
