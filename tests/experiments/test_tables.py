@@ -1,6 +1,7 @@
 """Tables from hand-made results, to the letter."""
 
 import io
+import math
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -11,10 +12,12 @@ from rich.console import Console
 
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper
+from unihssl.experiments.overview import overview_tables
 from unihssl.experiments.pair_tables import detail_rows, detail_tables, long_csv
 from unihssl.experiments.render import latex, markdown, terminal
 from unihssl.experiments.results import Record, label_records
-from unihssl.experiments.tables import TEST, Table, main_tables, p_value
+from unihssl.experiments.significance import TEST, compare
+from unihssl.experiments.tables import Table, main_tables
 from unihssl.methods.unihssl import UniHSSL
 
 COMMON = {"backbone": "resnet50", "weights": "pretrained", "epochs": 100, "steps": 0, "max_steps": 0}
@@ -138,11 +141,31 @@ def test_the_papers_average_is_compared_with_an_average_over_the_same_pairs_only
 def test_no_mark_with_two_seeds_or_where_the_test_is_not_defined():
     two = [*records("unihssl:paper", "A/W", 0.5, 0.6), *records("mcc", "A/W", 0.9, 0.95)]
     assert "\\*" not in markdown(main_tables(two))
-    assert p_value({0: 1, 1: 2, 2: 3}, {0: 0, 1: 1, 2: 2}) is None
-    assert p_value({0: 1, 1: 2, 2: 4}, {0: 1, 1: 2, 2: 4}) is None
-    # Differences 3, 4, 5: mean 4, standard error 1/sqrt(3), t = 6.93 with two degrees of freedom.
-    assert p_value({0: 3, 1: 4, 2: 5}, {0: 0, 1: 0, 2: 0}) == pytest.approx(0.0202, abs=1e-4)
-    assert p_value({0: 3, 1: 4, 5: 5}, {0: 0, 1: 0, 2: 0}) is None  # two seeds in common
+    assert compare({0: 1, 1: 2, 2: 3}, {0: 0, 1: 1, 2: 2}, 0.1) is None
+    assert compare({0: 1, 1: 2, 2: 4}, {0: 1, 1: 2, 2: 4}, 0.1) is None
+    assert compare({0: 3, 1: 4, 5: 5}, {0: 0, 1: 0, 2: 0}, 0.1) is None  # two seeds in common
+
+
+def test_the_corrected_resampled_t_test():
+    """Differences 3, 4, 5: mean 4, standard deviation 1, two degrees of freedom (t of 0.975 is 4.303)."""
+    values, zeros = {0: 3.0, 1: 4.0, 2: 5.0}, {0: 0.0, 1: 0.0, 2: 0.0}
+    plain = compare(values, zeros, 0.0)  # without a test part it is the paired t-test
+    assert plain == (4, pytest.approx(4.3027 / math.sqrt(3), abs=1e-4), pytest.approx(0.0202, abs=1e-4))
+    corrected = compare(values, zeros, 1 / 9)
+    assert corrected == (4, pytest.approx(4.3027 * math.sqrt(1 / 3 + 1 / 9), abs=1e-4), pytest.approx(0.0267, abs=1e-3))
+
+
+def test_the_overview_has_parts_ceiling_and_margins():
+    rows = {"supervised": (0.5, 0.52, 0.51), "mcc": (0.7, 0.71, 0.74), "unihssl": (0.8, 0.84, 0.82)}
+    rows["oracle"] = (0.9, 0.92, 0.91)
+    found = [r for row, accuracies in rows.items() for pair in ("P/A", "P/C") for r in records(row, pair, *accuracies)]
+    (table,) = overview_tables([replace(r, dataset="pacs") for r in found])
+    cells = dict(table.rows)
+    assert table.columns[1:5] == ("pooled", "labeled", "unlabeled", "macro F1, unlabeled")
+    assert cells["mcc"][0].summary.mean == pytest.approx(100 * 2.15 / 3)
+    assert [row[-2] for row in cells.values()] == ["100%", "0%", "52%", "78%"]
+    assert cells["unihssl"][-1] == "" and cells["mcc"][-1].startswith("-10.3 ± ")
+    assert overview_tables([r for r in found if r.label == "mcc"]) == []
 
 
 def test_classes_are_the_columns_of_visda():
@@ -340,7 +363,7 @@ def test_details():
     assert lines[0] == "dataset,experiment,row,pair,part,metric,seeds,mean,std,values,paper,difference,p,folders"
     numbers = "3,95.667,1.155,0:95.000 1:95.000 2:97.000,79.200,16.467"
     # Differences -3, -4, -3: t = -10 with two degrees of freedom.
-    assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.009852,r0;r1;r2" in lines
+    assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.01307,r0;r1;r2" in lines
 
 
 def test_what_detail_columns_mean_is_said_once_and_only_of_those_there():
@@ -380,7 +403,7 @@ def test_other_rows_are_compared_with_ours_and_only_the_papers_recipe_with_its_f
     own = records("unihssl", "A/W", 0.98, 0.97, 0.99)
     text = markdown(main_tables([*records("unihssl:paper", "A/W", 0.90, 0.91, 0.92), *own]))
     assert "| unihssl:paper | 91.0 ± 1.0\\* (90.2, +0.8) |\n| unihssl | **98.0 ± 1.0** |" in text
-    assert "\\* differs from unihssl (paired" in text
+    assert "\\* differs from unihssl (corrected resampled" in text
 
 
 def test_the_papers_figures():

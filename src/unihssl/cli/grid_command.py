@@ -149,10 +149,9 @@ def run_and_report(options: GridOptions, protocol: "Protocol", runs: Sequence["R
 def show(records: Sequence["Record"]) -> None:
     from rich.console import Console
 
-    from unihssl.experiments.pair_tables import detail_tables
     from unihssl.experiments.render import terminal
-    from unihssl.experiments.tables import main_tables
+    from unihssl.experiments.report import all_tables
 
     console = Console()
-    for table in [*main_tables(records), *detail_tables(records)]:
+    for table in all_tables(records):
         console.print(terminal(table, console.width))

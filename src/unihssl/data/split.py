@@ -8,6 +8,8 @@ import numpy as np
 from unihssl.data.domain import Domain
 from unihssl.errors import Setting, UserError
 
+RESERVED_SHARE = 0.2  # of a domain, for `split=reserved`
+
 
 @dataclass(frozen=True)
 class Split:
@@ -47,7 +49,8 @@ def split_domain(domain: Domain, fraction: float, seed: int, kind: str = "strati
 def _with_reserve(domain: Domain, fraction: float, seed: int, kind: str) -> Split:
     """Test on the reserved fifth, or leave it out and split the rest. Names decide who is in it, groups stay whole."""
     names = domain.names if domain.groups is None else domain.groups
-    reserved = domain.known & np.array([zlib.crc32(str(name).encode()) % 5 == 0 for name in names], dtype=bool)
+    numbers = np.array([zlib.crc32(str(name).encode()) for name in names], dtype=np.int64)
+    reserved = domain.known & (numbers % round(1 / RESERVED_SHARE) == 0)
     rest = np.flatnonzero(~reserved)
     if kind == "reserved":
         return Split(rest, np.flatnonzero(reserved))

@@ -11,6 +11,7 @@ from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper, tables
 from unihssl.experiments.paper import AVERAGE
 from unihssl.experiments.results import LOGGED, PARTS, TRAINING, WHOLE, Record
+from unihssl.experiments.significance import compare
 from unihssl.experiments.tables import Cell, Columns, Summary, Table, by_pair, group_records, row_order, summarise
 
 # Column -> metric and part.
@@ -106,18 +107,24 @@ def long_csv(records: Sequence[Record]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*CSV_COLUMNS, *COMPARED_COLUMNS, FOLDERS])
     for group in group_records(records):
-        first, variants = group[0], {r.label: r.variant for r in group}
+        first, variants, ratio = group[0], {r.label: r.variant for r in group}, tables.held_out_ratio(group)
         folders = {(r.label, r.pair, r.seed): str(r.folder) for r in group}
         for metric, part in _measured(group):
             columns = by_pair(group, metric, part)
             for pair, by_row in columns.items():
                 for label in sorted(by_row, key=row_order):
                     reference = tables.reference_row(label, variants)
-                    p = tables.p_value(by_row[label], by_row.get(reference, {})) if reference else None
+                    found = compare(by_row[label], by_row.get(reference, {}), ratio) if reference else None
                     printed = _printed(first, columns, pair, variants[label], metric) if part == "pooled" else None
                     row = [first.dataset, first.experiment, label, pair, part, metric]
                     seed_folders = [folders.get((label, pair, seed), "") for seed in sorted(by_row[label])]
-                    writer.writerow([*row, *_numbers(by_row[label], printed, p), ";".join(filter(None, seed_folders))])
+                    writer.writerow(
+                        [
+                            *row,
+                            *_numbers(by_row[label], printed, found and found.p),
+                            ";".join(filter(None, seed_folders)),
+                        ]
+                    )
     return text.getvalue()
 
 

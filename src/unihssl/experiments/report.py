@@ -6,11 +6,12 @@ from typing import Any
 
 from unihssl.errors import UserError
 from unihssl.experiments.designs import KNOB_VALUES
+from unihssl.experiments.overview import overview_tables
 from unihssl.experiments.pair_tables import detail_rows, detail_tables, long_csv
 from unihssl.experiments.paper import AVERAGE, UNIHSSL
 from unihssl.experiments.render import latex, markdown
 from unihssl.experiments.results import BENCHMARK, SENSITIVITY, Record
-from unihssl.experiments.tables import by_pair, group_records, main_tables, row_order
+from unihssl.experiments.tables import Table, by_pair, group_records, main_tables, row_order
 from unihssl.files import write_json, write_text
 from unihssl.methods.unihssl_params import UniHSSLParams  # its defaults are the paper's values
 
@@ -24,8 +25,13 @@ def as_text(records: Sequence[Record], form: str) -> str:
         return long_csv(records)
     if form not in FORMATS:
         raise UserError(f"unknown format '{form}': there are {', '.join(FORMATS)}")
-    tables = [*main_tables(records), *detail_tables(records)]
+    tables = all_tables(records)
     return markdown(tables) if form == "markdown" else latex(tables)
+
+
+def all_tables(records: Sequence[Record]) -> list[Table]:
+    """The overviews, the main tables, and every pair in detail."""
+    return [*overview_tables(records), *main_tables(records), *detail_tables(records)]
 
 
 def write_report(records: Sequence[Record], out: Path, experiment: str) -> str:

@@ -1,25 +1,23 @@
 """Tables out of records, like the paper's: a row for each method, a column for each pair, means over seeds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, mean, stdev
 from typing import Any
 
 from unihssl.data.catalog import DATASETS
+from unihssl.data.split import RESERVED_SHARE
 from unihssl.experiments import paper
 from unihssl.experiments.designs import ABLATIONS
 from unihssl.experiments.paper import AVERAGE, METHOD, ORDER, UNIHSSL, PaperTable
 from unihssl.experiments.results import SENSITIVITY, Record
+from unihssl.experiments.significance import LEVEL, TEST, BySeed, compare
 from unihssl.experiments.table_notes import cautions, provenance
 
 BY_CLASS = ("visda-2017",)  # data sets whose columns in the paper are classes
 MORE_METRICS = {"isic-2019": {"macro_f1": "macro F1", "class_mean_accuracy": "balanced accuracy"}}
 
-SEEDS_NEEDED, LEVEL = 3, 0.05
-TEST = f"paired t-test over seeds, two-sided, p < {LEVEL}, not corrected for the number of comparisons"
-
 _VARIANTS = [variant for rows in ABLATIONS.values() for variant in rows]
-BySeed = Mapping[int, float]  # seed -> value
 Rows = dict[str, dict[int, float]]  # label -> seed -> value
 Columns = dict[str, Rows]  # pair or class -> label -> seed -> value
 
@@ -94,18 +92,11 @@ def summarise(values: BySeed) -> Summary | None:
     return Summary(len(values), mean(values.values()), stdev(values.values()) if len(values) > 1 else None)
 
 
-def p_value(values: BySeed, reference: BySeed) -> float | None:
-    """The p-value of a paired t-test; seeds are paired because they share the split.
-
-    None below three common seeds, and where all seeds differ by the same amount: there the test is not defined.
-    """
-    seeds = sorted(set(values) & set(reference))
-    differences = [round(values[seed] - reference[seed], 6) for seed in seeds]  # equal despite rounding errors
-    if len(seeds) < SEEDS_NEEDED or len(set(differences)) == 1:
-        return None
-    from scipy.stats import ttest_1samp  # slow to import
-
-    return float(ttest_1samp(differences, 0.0).pvalue)
+def held_out_ratio(records: Sequence[Record]) -> float:
+    """Test samples for each training sample, by the records' settings."""
+    settings = records[0].settings
+    share = RESERVED_SHARE if settings.get("split") == "reserved" else float(settings.get("test_fraction", 0.1))
+    return share / (1 - share)
 
 
 def by_pair(records: Sequence[Record], metric: str, part: str = "pooled") -> Columns:
@@ -167,17 +158,17 @@ def _table(title: str, records: Sequence[Record], columns: Columns, printed: Pap
     variants = {r.label: r.variant for r in records}
     order = sorted(variants, key=row_order)
     footnotes: dict[str, int] = {}  # text -> number
-    rows, marked, compared = [], False, False
+    rows, marked, compared, ratio = [], False, False, held_out_ratio(records)
     for label in order:
         reference, line = reference_row(label, variants), []
         for column, by_row in columns.items():
             values = by_row.get(label, {})
             best = max((_shown(v) for v in by_row.values() if v), default=None)
-            p = p_value(values, by_row.get(reference, {})) if reference else None
+            found = compare(values, by_row.get(reference, {}), ratio) if reference else None
             figure = paper_figure(printed, columns, variants[label], column)
             note = printed.notes.get((variants[label], column)) if printed and figure is not None else None
             number = footnotes.setdefault(note, len(footnotes) + 1) if note else 0
-            differs = p is not None and p < LEVEL
+            differs = found is not None and found.p < LEVEL
             is_best = len(order) > 1 and bool(values) and _shown(values) == best
             line.append(Cell(summarise(values), figure, number, is_best, differs))
             marked, compared = marked or differs, compared or figure is not None
