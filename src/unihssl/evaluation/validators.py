@@ -1,0 +1,67 @@
+"""Scores of a model on a domain without labels, to choose among models trained on it. Higher is better, for each.
+
+None of them measures accuracy. How well each one chooses is measured in results/README.md.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+NEIGHBOUR_TEMPERATURE = 0.05  # of soft neighbourhood density, as in its paper
+
+
+def label_free_scores(by_rule: Mapping[str, np.ndarray], rule: str, features: np.ndarray | None) -> dict[str, float]:
+    """All scores by name, from class probabilities (N, C) of every read-out and features (N, D) of the same samples.
+
+    >>> label_free_scores({"argmax": np.eye(3)}, "argmax", None)["corr_c"]
+    1.0
+    """
+    p = by_rule[rule].astype(np.float64)
+    scores = {
+        "confidence": float(p.max(1).mean()),
+        "entropy": -_entropy(p),
+        "infomax": _entropy(p.mean(0, keepdims=True)) - _entropy(p),
+        "bnm": float(np.linalg.norm(p, "nuc") / np.sqrt(len(p) * min(p.shape))),
+        "corr_c": corr_c(p),
+        "agreement": float(np.mean([(other.argmax(1) == p.argmax(1)).mean() for other in by_rule.values()])),
+    }
+    if features is not None:
+        scores |= {"class_ami": class_ami(features, p), "neighbourhood_density": neighbourhood_density(features)}
+    return scores
+
+
+def corr_c(p: np.ndarray) -> float:
+    """Cosine of the class correlations P'P and the identity: 1 where classes are certain, apart and equally frequent.
+
+    Tu et al., 2023.
+    """
+    correlation = p.T @ p
+    return float(np.trace(correlation) / (np.linalg.norm(correlation) * np.sqrt(p.shape[1])))
+
+
+def class_ami(features: np.ndarray, p: np.ndarray) -> float:
+    """Adjusted mutual information of predicted classes and clusters of the features (Musgrave et al., 2022)."""
+    from sklearn.cluster import KMeans
+    from sklearn.metrics import adjusted_mutual_info_score
+
+    clusters = KMeans(min(p.shape[1], len(p)), n_init=3, random_state=0).fit_predict(_unit(features))
+    return float(adjusted_mutual_info_score(p.argmax(1), clusters))
+
+
+def neighbourhood_density(features: np.ndarray) -> float:
+    """Entropy of the soft similarity of each sample to all others (Saito et al., 2021)."""
+    unit = _unit(features)
+    similarity = unit @ unit.T / NEIGHBOUR_TEMPERATURE
+    np.fill_diagonal(similarity, -np.inf)
+    similarity = np.exp(similarity - similarity.max(1, keepdims=True))
+    return _entropy(similarity / similarity.sum(1, keepdims=True))
+
+
+def _entropy(p: np.ndarray) -> float:
+    """The mean entropy of the rows (N, C)."""
+    return float(-(p * np.log(np.maximum(p, 1e-12))).sum(1).mean())
+
+
+def _unit(features: np.ndarray) -> np.ndarray:
+    lengths = np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
+    return np.asarray(features / np.maximum(lengths, 1e-12))
