@@ -233,6 +233,7 @@ def _describe(
             "source": getattr(settings, role),
             "train": [part.domain.names[i] for i in part.split.train],
             "test": [part.domain.names[i] for i in part.split.test],
+            "unused": [part.domain.names[i] for i in part.unused],
         }
         for role, part in pair.parts.items()
     }
@@ -254,14 +255,15 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
         tested[role] = model.predict_store(part.store, rows), part.domain.labels[rows]
     model.result = score(tested, model.rule, pair.classes)
     notes = [note for part in pair.parts.values() for note in part.domain.notes]
-    model.result["notes"] = [worded(note, display.spell) for note in notes]
-    model.result |= _check_unlabeled(model, pair, display.spell)
+    model.result |= _check_unlabeled(model, pair) | {"notes": notes}
     for warning in model.result["warnings"]:
         display.note(f"warning: {warning}")
+    for kind in ("notes", "warnings"):  # saved for every reader
+        model.result[kind] = [worded(text) for text in model.result[kind]]
     folder.write_result(model.result)
 
 
-def _check_unlabeled(model: Model, pair: DomainPair, spell: Spell) -> dict[str, Any]:
+def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
     """Warnings from the predictions on some unlabeled training samples, without their labels.
 
     Where their labels are known, also the share predicted right, for diagnosis: no test sample is involved.
@@ -272,7 +274,7 @@ def _check_unlabeled(model: Model, pair: DomainPair, spell: Spell) -> dict[str, 
     advice = methods.get(model.method).advice(model.params)
     labels = pair.labeled.domain.labels[pair.labeled.split.train]
     warned = collapse_warnings(predicted, labels, pair.classes, advice)
-    found: dict[str, Any] = {"warnings": [worded(warning, spell) for warning in warned]}
+    found: dict[str, Any] = {"warnings": warned}
     domain = pair.unlabeled.domain
     known = domain.known[rows]
     if known.any():

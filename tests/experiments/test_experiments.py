@@ -31,7 +31,9 @@ TINY = ["--backbone", "small_cnn", "--set", "max_steps=2", "--set", "batch_size=
 @pytest.fixture
 def here(monkeypatch):
     monkeypatch.setattr("unihssl.experiments.launchers.make_launcher", lambda *_: Here())
-    monkeypatch.setattr("unihssl.data.pair.untrained", lambda _, splits: splits)  # images are links to one file
+    monkeypatch.setattr(
+        "unihssl.data.pair.drop_trained_copies", lambda _, splits: splits
+    )  # images are links to one file
 
 
 @pytest.fixture(scope="module")

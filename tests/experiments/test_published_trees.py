@@ -48,7 +48,9 @@ def test_check_and_benchmark(name, pair, samples, tmp_path, monkeypatch):
     They are checked in tests/data/test_catalog.py; here is a twentieth of each class. The four take 23 s together.
     """
     monkeypatch.setattr("unihssl.experiments.launchers.make_launcher", lambda *_: Here())
-    monkeypatch.setattr("unihssl.data.pair.untrained", lambda _, splits: splits)  # all images are links to one file
+    monkeypatch.setattr(
+        "unihssl.data.pair.drop_trained_copies", lambda _, splits: splits
+    )  # all images are links to one file
     root, out = tree(name, tmp_path), tmp_path / "runs"
     published = name != "visda-2017"
     assert (unihssl("data", "check", name, "--root", root).exit_code == 0) == published

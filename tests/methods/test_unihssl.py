@@ -418,10 +418,11 @@ def test_advice_names_nothing_that_was_done():
 
 
 def test_a_confidence_that_would_always_be_one_is_refused():
-    with pytest.raises(UserError, match="first_half=fold leaves no mass in the labeled half"):
+    with pytest.raises(UserError, match="first_half='fold' leaves no mass in the labeled half"):
         fit(first_half="fold", confidence="unlabeled_mass")
 
 
+@pytest.mark.usefixtures("doubles")
 @pytest.mark.parametrize(("least", "view"), [(0.0, "strong"), (0.01, "strong"), (1.0, "weak")])
 def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monkeypatch, least, view):
     real, logits = Classifier.forward_views, {}
@@ -457,7 +458,7 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
     watch(monkeypatch, "adapt", around)
     watch(monkeypatch, "begin_adapt", begin)
     # With many classes of noise strong views lose some; the threshold of 1 is above, that of 0.01 below.
-    fit(unlabeled_view="strong", lambda_confusion=1.0, least_affinity=least, strong_view="randaugment_cutout")
+    fit(unlabeled_view="strong", lambda_confusion=1.0, min_affinity=least, strong_view="randaugment_cutout")
     assert seen and (least > 0) == (seen[0] is not None)
     if view == "weak":
         assert float(seen[0]) < 1  # type: ignore[arg-type]

@@ -48,7 +48,7 @@ def demo(
     with (
         nullcontext(str(out)) if out else tempfile.TemporaryDirectory() as folder,
         Display(quiet=json, spell=as_options) as ours,
-        Display(quiet=True) as baseline,  # it does not learn the unlabeled domain: no warning need say so
+        Display(quiet=True, spell=as_options) as baseline,  # need not warn: it cannot learn the unlabeled domain
     ):
         for number in range(seed, seed + seeds):
             for method in METHODS:

@@ -51,7 +51,6 @@ def train(
     given |= {"placement": placement, "precision": precision}
     given = {name: value for name, value in given.items() if value not in ("", None)}
     values = (current_names(read_yaml(config)) if config else {}) | dict(map(split_setting, settings)) | given
-    _refuse_foreign_knobs(values)
     if out is None:
         raise UserError("no run directory given: pass --out RUN")
     labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")
@@ -65,16 +64,3 @@ def train(
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)
-
-
-def _refuse_foreign_knobs(values: dict[str, Any]) -> None:
-    """Name the methods that have a knob which the chosen one lacks: the nearest name would mislead."""
-    from unihssl import methods
-    from unihssl.config import Settings, knob_fields
-    from unihssl.errors import UserError
-
-    method = methods.get(str(values.get("method", Settings.method)))
-    for knob in set(values) - set(knob_fields(Settings, method.Params)):
-        owners = [m.name for m in methods.available().values() if knob in knob_fields(m.Params)]
-        if owners:
-            raise UserError(f"{knob} is a knob of {', '.join(owners)}, not of {method.name}")

@@ -11,28 +11,29 @@ from unihssl.data.domain import Domain
 from unihssl.data.split import Split
 
 
-def untrained(domains: Sequence[Domain], splits: Sequence[Split]) -> list[Split]:
-    """The splits without test samples of which a byte-identical copy trains, in either domain."""
+def drop_trained_copies(domains: Sequence[Domain], splits: Sequence[Split]) -> list[Split]:
+    """Take out of the test parts what a byte-identical copy of trains, in either domain."""
     contents = _contents(domains)
     trained = {content[row] for content, split in zip(contents, splits, strict=True) for row in split.train}
+    return [_without(trained, *pair) for pair in zip(contents, splits, strict=True)]
 
-    def new(content: list[bytes], split: Split) -> Split:
-        return Split(split.train, np.array([row for row in split.test if content[row] not in trained], dtype=np.int64))
 
-    return [new(content, split) for content, split in zip(contents, splits, strict=True)]
+def _without(trained: set[bytes], content: Sequence[bytes], split: Split) -> Split:
+    is_copy = np.array([content[row] in trained for row in split.test], dtype=bool)
+    return Split(split.train, split.test[~is_copy], split.test[is_copy])
 
 
 def _contents(domains: Sequence[Domain]) -> list[list[bytes]]:
     """For every sample what is equal for identical ones only; files are read only if another has their size."""
     sizes = Counter(size for domain in domains for size in _file_sizes(domain))
+    return [_content(domain, sizes) for domain in domains]
 
-    def content(domain: Domain) -> list[bytes]:
-        if isinstance(domain.items, np.ndarray):
-            return [_digest(row.tobytes()) for row in domain.items]
-        files = zip(domain.items, _file_sizes(domain), strict=True)
-        return [_digest(Path(p).read_bytes()) if sizes[size] > 1 else str(p).encode() for p, size in files]
 
-    return [content(domain) for domain in domains]
+def _content(domain: Domain, sizes: Counter[int]) -> list[bytes]:
+    if isinstance(domain.items, np.ndarray):
+        return [_digest(row.tobytes()) for row in domain.items]
+    files = zip(domain.items, _file_sizes(domain), strict=True)
+    return [_digest(Path(p).read_bytes()) if sizes[size] > 1 else str(p).encode() for p, size in files]
 
 
 def _file_sizes(domain: Domain) -> list[int]:

@@ -13,7 +13,7 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
-from unihssl.data.copies import untrained
+from unihssl.data.copies import drop_trained_copies
 from unihssl.data.domain import Domain, labeled_domain, unlabeled_domain
 from unihssl.data.placement import place_stores
 from unihssl.data.source import Label, counted
@@ -31,6 +31,11 @@ class Part:
     domain: Domain
     store: Store
     split: Split
+
+    @property
+    def unused(self) -> np.ndarray:
+        """Rows that neither train nor test: reserved ones, copies, and those that a label shift thinned out."""
+        return np.setdiff1d(np.arange(len(self.domain)), np.concatenate([self.split.train, self.split.test]))
 
 
 @dataclass(frozen=True)
@@ -163,14 +168,13 @@ def load_pair(
         thinned = thin_classes(split.train, unlabeled.domain.labels, settings.label_shift, settings.seed)
         unlabeled = Part(unlabeled.domain, unlabeled.store, Split(thinned, split.test))
     parts = [labeled, unlabeled]
-    splits = untrained([part.domain for part in parts], [part.split for part in parts])
+    splits = drop_trained_copies([part.domain for part in parts], [part.split for part in parts])
     labeled, unlabeled = map(_with_split, parts, splits)
     return DomainPair(labeled, unlabeled, size)
 
 
 def _with_split(part: Part, split: Split) -> Part:
-    """The part with fewer test samples, and a note if there are."""
-    fewer = len(part.split.test) - len(split.test)
-    note = f"{part.domain.name}: {counted(fewer, 'test sample')} not used, as byte-identical copies train"
-    domain = replace(part.domain, notes=(*part.domain.notes, note)) if fewer else part.domain
+    """The part with this split, and a note if copies were taken out of its test samples."""
+    note = f"{part.domain.name}: {counted(len(split.copies), 'test sample')} not used, as byte-identical copies train"
+    domain = replace(part.domain, notes=(*part.domain.notes, note)) if len(split.copies) else part.domain
     return Part(domain, part.store, split)

@@ -1,7 +1,7 @@
-"""Training and test samples: drawn for each domain, by class, from the run's seed alone."""
+"""Training and test samples of each domain: drawn from the run's seed, or fixed by the samples' names."""
 
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -17,6 +17,7 @@ class Split:
 
     train: np.ndarray
     test: np.ndarray
+    copies: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # drawn to test, but they train
 
 
 def split_domain(domain: Domain, fraction: float, seed: int, kind: str = "stratified") -> Split:

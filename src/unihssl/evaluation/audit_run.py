@@ -86,7 +86,9 @@ def audited_domain(run: RunFolder, model: Model, settings: Settings, given: Any 
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     if given is not None:
         return domain
-    return domain.keep(np.flatnonzero(np.isin(domain.names, [*record["train"], *record["test"]])))
+    return domain.keep(
+        np.flatnonzero(np.isin(domain.names, [*record["train"], *record["test"], *record.get("unused", ())]))
+    )
 
 
 def trained_on(run: RunFolder, model: Model) -> list[str]:

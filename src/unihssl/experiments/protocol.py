@@ -16,7 +16,7 @@ from unihssl.experiments import schedules
 from unihssl.experiments.paper import METHOD, METHODS, UNIHSSL
 from unihssl.experiments.results import Role
 from unihssl.experiments.runner import LoadPair, Run
-from unihssl.methods.recipe import DATASETS, has_preset, preset_name, resolve
+from unihssl.methods.recipe import DATASETS, has_preset, methods_with, preset_name, resolve
 
 # The paper trains a ResNet-101 on VisDA and a ResNet-50, the default, elsewhere. Digits must not be mirrored.
 KNOBS: Mapping[str, Mapping[str, Any]] = {
@@ -110,8 +110,7 @@ class Protocol:
                 option = Setting(ELSEWHERE[knob])
                 raise UserError(f"{knob} cannot be set: a grid goes through several; use {option}")
             if knob not in knob_fields(Settings, *params):
-                owners = [m.name for m in methods.available().values() if knob in knob_fields(m.Params)]
-                if owners:
+                if owners := methods_with(knob):
                     raise UserError(f"{knob} is a knob of {', '.join(owners)}; none of these methods has it")
                 parse({knob: self.asked[knob]}, (Settings, *params))  # raises, naming the nearest knob
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unihssl import methods
-from unihssl.config import Settings, changes_result, former_names
+from unihssl.config import Settings, changes_result, former_names, knob_fields
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
 from unihssl.experiments.paper import METHOD, UNIHSSL
@@ -165,7 +165,7 @@ def read_purpose(run: RunFolder, settings: dict[str, Any]) -> Purpose:
 def label_records(records: Sequence[Record]) -> list[Record]:
     """The records with their labels: runs of one row with different settings become rows that name the difference.
 
-    A knob that some runs did not save, because their version did not have it, is compared among the others.
+    A knob that a run did not save, because its version did not have it, has its default there: what it was without.
     """
     rows: dict[tuple[str, str, str, str], list[Record]] = {}
     for record in records:
@@ -175,14 +175,21 @@ def label_records(records: Sequence[Record]) -> list[Record]:
     labels = {}
     for (_, _, name, _), members in rows.items():
         knobs = sorted({k for member in members for k in member.settings if changes_result(k) and k != "seed"})
-        saved = {knob: {str(m.settings[knob]) for m in members if knob in m.settings} for knob in knobs}
-        differing = [knob for knob in knobs if len(saved[knob]) > 1]
+        values = {id(m): _defaults(m.method) | m.settings for m in members}
+        differing = [knob for knob in knobs if len({str(values[id(m)].get(knob)) for m in members}) > 1]
         for member in members:
             # The variant of a sensitivity study names no method: the paper's goes without saying.
             details = [member.row] if member.experiment == SENSITIVITY and member.row != UNIHSSL else []
-            details += [f"{knob}={member.settings[knob]}" for knob in differing if knob in member.settings]
+            details += [f"{knob}={values[id(member)].get(knob)}" for knob in differing]
             labels[id(member)] = f"{name} [{', '.join(details)}]" if details else name
     return [replace(record, label=labels[id(record)]) for record in records]
+
+
+@cache
+def _defaults(method: str) -> dict[str, Any]:
+    """The defaults of all knobs; of the general ones alone if the method is not installed."""
+    kinds = (Settings, methods.available()[method].Params) if method in methods.available() else (Settings,)
+    return {name: field.default for name, (field, _) in knob_fields(*kinds).items()}
 
 
 @cache

@@ -101,9 +101,9 @@ class BiAdapt(Method[BiAdaptParams]):
 
     def _sample_weights(self, belief: Tensor, hard: Tensor) -> Tensor:
         """The student's belief, relative to its cumulative mean for the class; mean 1 over the batch."""
-        everyone, labels = self.processes.gather(belief), self.processes.gather(hard)
-        self.belief_sums.scatter_add_(0, labels, everyone)
-        self.belief_counts.scatter_add_(0, labels, torch.ones_like(everyone))
+        all_beliefs, labels = self.processes.gather(belief), self.processes.gather(hard)
+        self.belief_sums.scatter_add_(0, labels, all_beliefs)
+        self.belief_counts.scatter_add_(0, labels, torch.ones_like(all_beliefs))
         per_class = self.belief_sums / self.belief_counts.clamp(min=1)
         overall = self.belief_sums.sum() / self.belief_counts.sum()
         weights = belief * overall / per_class[hard].clamp(min=1e-12)
@@ -116,8 +116,8 @@ class BiAdapt(Method[BiAdaptParams]):
             return coral(self.processes.gather(labeled), self.processes.gather(unlabeled))
         features = torch.cat([labeled, unlabeled])
         coefficient = reversal_coefficient(step, self.params.reversal_steps / self.time_scale)
-        guess = self.discriminator(reverse_gradient(features, coefficient)).squeeze(1)
-        return F.binary_cross_entropy_with_logits(guess, domain_labels(len(labeled), len(unlabeled), guess))
+        logits = self.discriminator(reverse_gradient(features, coefficient)).squeeze(1)
+        return F.binary_cross_entropy_with_logits(logits, domain_labels(len(labeled), len(unlabeled), logits))
 
 
 def class_weights(labels: Tensor, pseudo: Tensor, num_classes: int) -> Tensor:

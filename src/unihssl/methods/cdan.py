@@ -65,14 +65,14 @@ class CDAN(Method[CDANParams]):
         coefficient = reversal_coefficient(batch.step, p.reversal_steps / self.time_scale)
         g = torch.cat(list(logits.values())).softmax(1)
         joint = self.multilinear(torch.cat(list(features.values())), g.detach())
-        guess = self.discriminator(reverse_gradient(joint, coefficient)).squeeze(1)
-        truth = domain_labels(len(logits["labeled"]), len(logits["unlabeled"]), guess)
-        per_sample = F.binary_cross_entropy_with_logits(guess, truth, reduction="none")
+        domain_logits = self.discriminator(reverse_gradient(joint, coefficient)).squeeze(1)
+        truth = domain_labels(len(logits["labeled"]), len(logits["unlabeled"]), domain_logits)
+        per_sample = F.binary_cross_entropy_with_logits(domain_logits, truth, reduction="none")
         weights = entropy_weights(g, len(logits["labeled"]), p.entropy, coefficient, self.processes.mean)
         losses = Losses()
         losses.add("labeled", F.cross_entropy(logits["labeled"], batch.labeled.y))
         losses.add("adversarial", (weights * per_sample).mean(), p.trade_off)
-        losses.log("discriminator_accuracy", ((guess > 0) == (truth > 0.5)).float().mean())
+        losses.log("discriminator_accuracy", ((domain_logits > 0) == (truth > 0.5)).float().mean())
         return losses
 
     def multilinear(self, f: Tensor, g: Tensor) -> Tensor:

@@ -43,8 +43,16 @@ def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
     for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
         if general in asked:
             knobs.pop(special, None)  # else asking for the general one would do nothing
+    for name in asked:
+        if name not in knob_fields(*kinds) and (owners := methods_with(name)):  # the nearest name would mislead
+            raise UserError(f"{name} is a knob of {', '.join(owners)}, not of {method.name}")
     settings, params = parse(knobs | dict(asked) | {"preset": preset}, kinds)
     return with_full_paths(settings), params
+
+
+def methods_with(knob: str) -> list[str]:
+    """The methods that have a knob of this name."""
+    return [method.name for method in methods.available().values() if knob in knob_fields(method.Params)]
 
 
 def all_knobs(settings: Settings, params: Any) -> dict[str, Any]:

@@ -34,7 +34,7 @@ class UniHSSL(Method[UniHSSLParams]):
     def setup(self, make_encoder: MakeEncoder) -> None:
         self.num_classes = self.task.num_classes
         self.pseudo_labels = PseudoLabels(self.task.num_unlabeled, self.num_classes, self.params)
-        if self.params.least_affinity:
+        if self.params.min_affinity:
             self.register_buffer("affinity", torch.ones(()))
         self.alignment = PrototypeAlignment(self.num_classes, self.network.feature_dim, self.params)
 
@@ -76,7 +76,8 @@ class UniHSSL(Method[UniHSSLParams]):
                 initial = logits[:, : self.num_classes].softmax(1)
                 self.pseudo_labels.table[samples.rows] = expand_labels(initial, self.num_classes, domain=1)
         self._start_second_half()
-        if self.params.least_affinity:
+        p = self.params
+        if p.min_affinity and p.lambda_confusion and p.unlabeled_view == "strong":
             self.affinity.copy_(self._strong_affinity(data))
 
     def _strong_affinity(self, data: PairedData) -> Tensor:
@@ -86,10 +87,10 @@ class UniHSSL(Method[UniHSSLParams]):
         """
         right = {"test": self.affinity.new_zeros(()), "strong": self.affinity.new_zeros(())}
         for samples in data.labeled.sweep(data.random):
-            for view in right:
+            for view in right if samples.has_strong else ():
                 logits = self.network.evaluate(getattr(samples, view))[1][:, : self.num_classes]
                 right[view] += (logits.argmax(1) == samples.y).sum()
-        return right["strong"] / right["test"].clamp(min=1)
+        return torch.where(right["test"] > 0, right["strong"] / right["test"].clamp(min=1), 1.0)
 
     def _start_second_half(self) -> None:
         head, half = self.network.head, self.num_classes
@@ -133,23 +134,24 @@ class UniHSSL(Method[UniHSSLParams]):
         pseudo_loss = trusted_cross_entropy(student_logits, targets, trusted, kept_only=kept_only)
         losses.add("pseudo", pseudo_loss, p.lambda_pl * rise)
         if p.lambda_confusion:
-            by_class = torch.logaddexp(*self._confused(student_logits, gather(logits["weak"])).chunk(2, dim=1))
+            seen = self._confusion_logits(student_logits, logits["weak"])
+            by_class = torch.logaddexp(*seen.chunk(2, dim=1))
             losses.add("confusion", class_confusion(by_class, p.confusion_temperature), p.lambda_confusion)
         if p.lambda_pa:
             losses.add("prototype", self._alignment_loss(batch, features, pseudo, trusted), p.lambda_pa * rise)
         if mix:
             losses.add("mixup", self._mixup_loss(logits["mixed"], mix, labels, targets, trusted), p.lambda_mixup * rise)
-        if p.least_affinity:
+        if p.min_affinity:
             losses.log("affinity", self.affinity)
         losses.log("mask_rate", trusted.float().mean())
         losses.log("pseudo_agreement", (self._classes(pseudo) == self._classes(prediction)).float().mean())
         losses.log("unlabeled_half", pseudo[:, self.num_classes :].sum(1).mean())
         return losses
 
-    def _confused(self, student: Tensor, weak: Tensor) -> Tensor:
-        """The logits whose class confusion is taken: of weak views where strong ones lose the classes."""
-        least = self.params.least_affinity
-        return torch.where(self.affinity < least, weak, student) if least else student
+    def _confusion_logits(self, student: Tensor, weak: Tensor) -> Tensor:
+        """The logits (B, 2C) whose class confusion is taken: of weak views where strong ones lose the classes."""
+        least = self.params.min_affinity
+        return torch.where(self.affinity < least, self.processes.gather(weak), student) if least else student
 
     def _labels(self, y: Tensor, dtype: torch.dtype) -> Tensor:
         """Eq. 4: labels as one-hot rows over 2C classes (B, 2C)."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from unihssl.config import knob
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 from unihssl.methods.presets import Knobs
 
 
@@ -41,7 +41,7 @@ class UniHSSLParams:
     lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
 
-    least_affinity: float = knob(
+    min_affinity: float = knob(
         0.0,
         "Class confusion sees weak views if strong ones keep less than this share of the accuracy on the labeled "
         "training samples after pre-training.",
@@ -90,10 +90,11 @@ class UniHSSLParams:
 
     def __post_init__(self) -> None:
         if self.first_half == "fold" and self.confidence == "unlabeled_mass":
-            raise UserError("first_half=fold leaves no mass in the labeled half: confidence=unlabeled_mass would be 1")
+            fold, mass = Setting("first_half", "fold"), Setting("confidence", "unlabeled_mass")
+            raise UserError(f"{fold} leaves no mass in the labeled half: the confidence of {mass} would always be 1")
 
 
 # The default: what a search found to work (docs/recipe.md has each knob's reason and worth).
 ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
-ROBUST |= {"unlabeled_view": "strong", "least_affinity": 0.82, "pseudo_kind": "hard", "beta": 0.5}
+ROBUST |= {"unlabeled_view": "strong", "min_affinity": 0.82, "pseudo_kind": "hard", "beta": 0.5}
 ROBUST |= {"bottleneck": 1024, "lr": 1e-3, "head_lr": 10.0}

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from unihssl.config import deciding_knobs
 from unihssl.data.pair import DomainPair
 from unihssl.errors import UserError
@@ -33,7 +35,8 @@ def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
     for part in pair.parts.values():
         digest.update("\0".join(part.domain.names).encode())
         digest.update(part.store.key.encode())  # the samples themselves may be many gigabytes on disk
-        digest.update(part.domain.labels.tobytes() + part.split.train.tobytes() + part.split.test.tobytes())
+        drawn = np.sort(np.concatenate([part.split.test, part.split.copies]))  # 0.1.0 tested copies, too
+        digest.update(part.domain.labels.tobytes() + part.split.train.tobytes() + drawn.tobytes())
     return digest.hexdigest()
 
 
