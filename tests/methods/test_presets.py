@@ -214,7 +214,7 @@ def test_the_users_values_win_over_the_preset():
     found = resolved(method="fixmatch", dataset="office-31", **requested)
     assert {name: found[name] for name in requested} == requested
     assert found["decay_gamma"] == 4e-4 and found["head_lr"] == 10.0
-    with pytest.raises(UserError, match="temperature is a knob of mcc, mcc.sup, simmatch, not of fixmatch"):
+    with pytest.raises(UserError, match=r"temperature is a knob of mcc, mcc.sup, simmatch, not of fixmatch"):
         resolve({"method": "fixmatch", "temperature": 2})
 
 
