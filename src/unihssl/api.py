@@ -16,6 +16,7 @@ from unihssl import methods
 from unihssl.config import Settings, changes_result, parse, parse_saved
 from unihssl.data.batch_random import seed_for
 from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
+from unihssl.data.target_labels import IN_MEMORY
 from unihssl.data.views import Views
 from unihssl.errors import Setting, Spell, UserError, python_spelling, worded
 from unihssl.evaluation.collapse_check import collapse_warnings
@@ -40,6 +41,7 @@ def fit(
     unlabeled: Any,
     out: str | Path | None = None,
     *,
+    target_labels: Any = None,
     resume: bool = False,
     verbose: bool = False,
     **knobs: Any,
@@ -51,7 +53,9 @@ def fit(
     >>> model.result["labeled"]["accuracy"]
 
     A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the unlabeled
-    one, whose labels, if any, only serve to measure. `x` holds images (N, H, W[, 3]) or feature vectors (N, D), `y`
+    one, whose labels, if any, only serve to measure. `target_labels` are labels of the unlabeled domain to train on: a
+    CSV (`path,label`), `"column"` for those in an unlabeled CSV, a mapping from name, path or row number to label, or
+    labels (N,) with None or -1 for samples without one. `x` holds images (N, H, W[, 3]) or feature vectors (N, D), `y`
     labels (N,). Without `out` the run directory is a temporary one. `knobs` are settings by name, such as `method`,
     `backbone`, `weights`, `seed`, `epochs`, `lr`. With `verbose`, progress and notes are printed. Otherwise skipped
     images, and an unlabeled domain that was probably not learnt, are Python warnings. Both are in the returned model's
@@ -61,7 +65,8 @@ def fit(
         raise UserError(f"{Setting('resume', True)} needs {Setting('out')}, the folder of the run to resume")
     folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
     with folder as path, Display(quiet=not verbose) as display:
-        model = train(Path(path), labeled, unlabeled, knobs, resume=resume, display=display)
+        options: dict[str, Any] = {"target_labels": target_labels, "resume": resume, "display": display}
+        model = train(Path(path), labeled, unlabeled, knobs, **options)
     if not verbose:
         for text in (*model.result.get("notes", ()), *model.result.get("warnings", ())):
             warnings.warn(text, stacklevel=2)
@@ -74,6 +79,7 @@ def train(
     unlabeled: Any,
     knobs: Mapping[str, Any],
     *,
+    target_labels: Any = None,
     resume: bool,
     display: Display,
     concurrent_runs: int = 1,
@@ -84,6 +90,10 @@ def train(
     share this machine's memory and its GPU, this one included.
     """
     folder = RunFolder(out)
+    if isinstance(target_labels, str | Path):
+        knobs, target_labels = {**knobs, "target_labels": str(target_labels)}, None
+    elif target_labels is not None:
+        knobs = {**knobs, "target_labels": IN_MEMORY}
     resumed = resume and folder.is_run
     if resumed:
         settings, params = _resumed_settings(folder, knobs)
@@ -105,7 +115,7 @@ def train(
             return load_model(out)
         if resume and not folder.checkpoint.exists():
             display.note(f"{out}: nothing has been saved here yet: starting from the beginning")
-        source, target = read_domains(labeled, unlabeled, settings)
+        source, target = read_domains(labeled, unlabeled, settings, target_labels)
         if vector_size(source) and not resumed:
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
         settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
@@ -208,17 +218,19 @@ def _trainer(
     data, placement = pair.training_data(
         views, settings, fabric.device, shard, concurrent_runs, with_truth=kind.needs_truth
     )
-    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled))
+    target = pair.unlabeled.domain.has_target_label
+    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), len(data.target) if data.target else 0)
     method = kind(encoders, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     for part in pair.parts.values():
         for note in part.domain.notes:
             display.note(f"note: {note}")
+    labels = f" ({target.sum()} with target labels)" if target.any() else ""
     processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
     display.note(
-        f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples; "
-        f"{settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
+        f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples"
+        f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
     )
     return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair))
 
@@ -228,7 +240,7 @@ def _describe(
 ) -> None:
     """Write what the run is: every setting, every sample's name under its part, and the machine."""
     folder.write_config(all_knobs(settings, params))
-    split = {
+    split: dict[str, dict[str, Any]] = {
         role: {
             "source": getattr(settings, role),
             "train": [part.domain.names[i] for i in part.split.train],
@@ -237,6 +249,12 @@ def _describe(
         }
         for role, part in pair.parts.items()
     }
+    unlabeled = pair.unlabeled.domain
+    if unlabeled.target_labels is not None:
+        rows = np.flatnonzero(unlabeled.has_target_label)
+        split["unlabeled"]["target_labels"] = {
+            unlabeled.names[row]: unlabeled.classes[unlabeled.target_labels[row]] for row in rows
+        }
     folder.write_split(split)
     plain = {name: value if isinstance(value, int | float) else str(value) for name, value in asked.items()}
     about = {"asked": plain, "row": row_name(settings.method, settings.preset)}
@@ -266,7 +284,8 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
 def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
     """Warnings from the predictions on some unlabeled training samples, without their labels.
 
-    Where their labels are known, also the share predicted right, for diagnosis: no test sample is involved.
+    Where their labels are known and did not train, also the share predicted right, for diagnosis: no test sample is
+    involved.
     """
     train = pair.unlabeled.split.train
     rows = train[np.linspace(0, len(train) - 1, min(len(train), CHECKED)).astype(np.int64)]
@@ -276,7 +295,7 @@ def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
     warned = collapse_warnings(predicted, labels, pair.classes, advice)
     found: dict[str, Any] = {"warnings": warned}
     domain = pair.unlabeled.domain
-    known = domain.known[rows]
+    known = (domain.known & ~domain.has_target_label)[rows]
     if known.any():
         correct = (predicted == domain.labels[rows])[known]
         found["unlabeled_training"] = {"n": len(correct), "accuracy": float(correct.mean())}

@@ -17,6 +17,8 @@ from typing import Any, Literal
 
 from unihssl.errors import UserError
 
+COLUMN = "column"  # as `target_labels`: the labels that the unlabeled source itself has
+
 
 def knob(
     default: Any,
@@ -59,6 +61,14 @@ class Settings:
 
     labeled: str = neutral("", "Source of the labeled domain: folder of class folders, CSV or .npz.")
     unlabeled: str = neutral("", "Source of the unlabeled domain: folder, CSV, .npz or .npy.")
+    target_labels: str = knob(
+        "",
+        "Labels of the unlabeled domain to train on: a CSV (path,label), or `column` for the filled labels of an "
+        "unlabeled CSV.",
+    )
+    target_share: float = knob(
+        0.25, "Samples with target labels in every step, as a share of batch_size.", low=0.01, high=1
+    )
     unlabeled_layout: Literal["auto", "classes", "flat"] = knob(
         "auto", "Do the unlabeled folder's sub-folders name classes? `auto` looks; `flat` ignores them."
     )

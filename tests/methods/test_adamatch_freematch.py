@@ -40,7 +40,9 @@ def batch_of(seed: int, progress: float = 0.3) -> SimpleNamespace:
     )
     random = RandomStreams()
     random.reseed(seed)
-    return SimpleNamespace(labeled=labeled, unlabeled=unlabeled, progress=torch.tensor(progress), random=random)
+    return SimpleNamespace(
+        labeled=labeled, all_labeled=labeled, unlabeled=unlabeled, progress=torch.tensor(progress), random=random
+    )
 
 
 def make(kind, **knobs):

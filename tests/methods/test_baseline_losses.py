@@ -53,7 +53,7 @@ def batch_of(x: Tensor, u: Tensor, y: Tensor | None = None, step: int = 0, stron
     labels = torch.zeros(len(x), dtype=torch.long) if y is None else y
     labeled = SimpleNamespace(weak=x, y=labels, rows=torch.arange(len(x)))
     unlabeled = SimpleNamespace(weak=u, strong=u if strong is None else strong, rows=torch.arange(len(u)))
-    return SimpleNamespace(labeled=labeled, unlabeled=unlabeled, step=torch.tensor(step))
+    return SimpleNamespace(labeled=labeled, all_labeled=labeled, unlabeled=unlabeled, step=torch.tensor(step))
 
 
 @some

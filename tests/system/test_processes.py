@@ -60,6 +60,24 @@ CASES = {name: {"method": name} for name in methods.available()} | {
 }
 APART = {f"{name}-apart": {**CASES[name], "sync_batch_norm": False} for name in ("unihssl", "unihssl-full", "simmatch")}
 
+TARGET = [
+    "unihssl",
+    "unihssl-kept",
+    "unihssl-full",
+    "supervised",
+    "fixmatch",
+    "simmatch",
+    "adamatch",
+    "biadapt",
+    "cdan",
+    "mcc",
+]
+
+
+def with_target_labels(root: Path, name: str) -> dict:
+    """The case with a label for three of the unlabeled samples."""
+    return knobs_of(CASES[name]) | {"target_labels": str(root / "target.csv")}
+
 
 def knobs_of(case: dict) -> dict:
     known = knob_fields(Settings, methods.get(case["method"]).Params)
@@ -101,13 +119,15 @@ def root(tmp_path_factory) -> Path:
     for name, shift in (("labeled", 0), ("unlabeled", 40)):
         x = np.clip(60 * y[:, None, None, None] + shift + rng.normal(0, 20, (36, 12, 12, 3)), 0, 255).astype(np.uint8)
         np.savez(folder / f"{name}.npz", x=x, y=y)
+    (folder / "target.csv").write_text("path,label\n0,0\n14,1\n30,2\n")
     return folder
 
 
 @pytest.fixture(scope="module")
 def together(root) -> Path:
     """Every case trained by one pair of processes, one after the other."""
-    cases = {name: knobs_of(case) for name, case in (CASES | APART).items()}
+    cases = {f"{name}-target": with_target_labels(root, name) for name in TARGET}
+    cases |= {name: knobs_of(case) for name, case in (CASES | APART).items()}
     (root / "cases.json").write_text(json.dumps(cases))
     (root / "printed").write_text(finish(start(WORKER, "train-all", root), 1))
     return root
@@ -146,6 +166,13 @@ def test_two_processes_train_what_one_would(together, tmp_path, name):
     assert_same(first, alone, CLOSE)
     for ours, expected in zip(metrics(together / name), metrics(tmp_path / "run"), strict=True):
         assert ours == pytest.approx(expected, rel=1e-6, abs=1e-6)  # means are taken in single precision
+
+
+@pytest.mark.parametrize("name", TARGET)
+def test_two_processes_share_target_labels_as_one_would(together, tmp_path, name):
+    first, second = (torch.load(together / f"{name}-target.{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert_same(second, first, 0)
+    assert_same(first, train_alone(together, tmp_path / "run", **with_target_labels(together, name)), CLOSE)
 
 
 @pytest.mark.parametrize("name", APART)

@@ -72,6 +72,8 @@ def captures(monkeypatch):
 
 
 CASES = [*((m, {}) for m in methods.available()), ("unihssl", {"preset": "paper"})]
+LABELS = {"target_labels": {row: UNLABELED[1][row] for row in (0, 20, 40)}}
+CASES += [(method, LABELS) for method in ("unihssl", "fixmatch", "adamatch", "simmatch", "cdan", "biadapt")]
 
 
 @pytest.mark.parametrize(("method", "knobs"), CASES)
@@ -89,6 +91,7 @@ def test_replayed_steps_are_the_steps_themselves(method, knobs, tmp_path, replay
 
 
 OTHERS = [{"batch_norm": "separate"}, {"prototypes": "full"}, {"placement": "host"}, {"precision": "bf16"}]
+OTHERS += [LABELS | {"placement": "host"}]
 APART = [("unihssl", knobs) for knobs in OTHERS]
 
 

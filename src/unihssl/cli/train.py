@@ -12,6 +12,11 @@ from unihssl.cli.options import JSON, SETTINGS, as_options, show_result, split_s
 def train(
     labeled: str = typer.Option("", help="Labeled domain: a folder of class folders, a CSV, or an .npz (x, y)."),
     unlabeled: str = typer.Option("", help="Unlabeled domain: a folder of images, a CSV, an .npz or .npy."),
+    target_labels: str = typer.Option(
+        "",
+        help="Labels of the unlabeled domain to train on: a CSV (path,label), or 'column' for the filled labels of an "
+        "unlabeled CSV.",
+    ),
     out: Path | None = typer.Option(None, help="Run directory to create, or to resume with --resume."),
     method: str = typer.Option("", help="Training method.", show_default="unihssl"),
     backbone: str = typer.Option("", help="timm model name, small_cnn or mlp.", show_default="resnet50"),
@@ -48,7 +53,7 @@ def train(
     from unihssl.training.display import Display
 
     given: dict[str, Any] = {"method": method, "backbone": backbone, "weights": weights, "seed": seed}
-    given |= {"placement": placement, "precision": precision}
+    given |= {"placement": placement, "precision": precision, "target_labels": target_labels}
     given = {name: value for name, value in given.items() if value not in ("", None)}
     values = (current_names(read_yaml(config)) if config else {}) | dict(map(split_setting, settings)) | given
     if out is None:

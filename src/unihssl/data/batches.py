@@ -72,6 +72,20 @@ class Samples:
         return self.views.test(self.images)
 
 
+class JoinedSamples:
+    """Two batches as one, the samples of the first before those of the second."""
+
+    def __init__(self, first: Samples, second: Samples, rows: Tensor) -> None:
+        self.parts, self.rows = (first, second), rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getattr__(self, name: str) -> Tensor:
+        """A view, or the labels `y`."""
+        return torch.cat([getattr(part, name) for part in self.parts])
+
+
 class TrainingDomain:
     """One domain's training samples, shuffled anew for each pass, the last partial batch dropped."""
 
@@ -176,7 +190,8 @@ class PairedBatch:
     @property
     def images(self) -> int:
         """How many samples were fetched for this step, over all processes."""
-        return sum(getattr(self.data, d).batch for d in ("labeled", "unlabeled") if d in vars(self))
+        fetched = (name for name in ("labeled", "unlabeled", "target") if vars(self).get(name))
+        return sum(getattr(self.data, name).batch for name in fetched)
 
     @cached_property
     def labeled(self) -> Samples:
@@ -188,12 +203,29 @@ class PairedBatch:
         """This process's unlabeled samples, of a batch size of their own; asking for `y` is an error."""
         return self.data.unlabeled.samples(self.random)
 
+    @cached_property
+    def target(self) -> Samples | None:
+        """Samples of the unlabeled domain whose labels may be trained on, with `y`; None if no label was given."""
+        return self.data.target.samples(self.random) if self.data.target else None
+
+    @cached_property
+    def all_labeled(self) -> Samples | JoinedSamples:
+        """All samples with labels `y`: those of the labeled domain, then `target`, whose rows are numbered on."""
+        if self.target is None:
+            return self.labeled
+        rows = torch.cat([self.labeled.rows, len(self.data.labeled) + self.target.rows])
+        return JoinedSamples(self.labeled, self.target, rows)
+
 
 class PairedData:
     """Both domains' training samples, and the random streams of their views."""
 
-    def __init__(self, labeled: TrainingDomain, unlabeled: TrainingDomain, seed: int) -> None:
-        self.labeled, self.unlabeled, self.seed = labeled, unlabeled, seed
+    def __init__(
+        self, labeled: TrainingDomain, unlabeled: TrainingDomain, seed: int, target: TrainingDomain | None = None
+    ) -> None:
+        """`target` holds the unlabeled domain's samples whose labels may be trained on."""
+        self.labeled, self.unlabeled, self.target, self.seed = labeled, unlabeled, target, seed
+        self.domains = [labeled, unlabeled, *([target] if target else [])]
         self.device, self.rank = labeled.device, labeled.shard[0]
         self.random = RandomStreams(self.device, labeled.shard)
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
@@ -213,13 +245,22 @@ class PairedData:
         """Write what a step depends on to its places on the device."""
         self.step.fill_(step)
         self.progress.fill_(progress)
-        self.labeled.load(stage, step)
-        self.unlabeled.load(stage, step)
+        for domain in self.domains:
+            domain.load(stage, step)
 
     def settle(self) -> None:
         """Wait until no thread sends anything to the device."""
-        self.labeled.settle()
-        self.unlabeled.settle()
+        for domain in self.domains:
+            domain.settle()
+
+    def target_classes(self) -> Tensor | None:
+        """The class of each unlabeled training sample whose label may be trained on (N_U,), -1 for the others."""
+        if self.target is None or self.target.labels is None:
+            return None
+        classes = torch.full((len(self.unlabeled),), -1, device=self.device)
+        rows = torch.searchsorted(self.unlabeled.rows, self.target.rows)  # rows of one store, the former sorted
+        classes[rows.to(self.device)] = self.target.labels
+        return classes
 
     def batch(self) -> PairedBatch:
         """The batch of the step that was loaded."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unihssl.config import Settings
+from unihssl.config import COLUMN, Settings
 from unihssl.data.readers import read
 from unihssl.data.source import Label, Source, first_few, nearest
 from unihssl.errors import Setting, UserError
@@ -27,6 +27,7 @@ class Domain:
     classes: tuple[Label, ...]
     groups: np.ndarray | None = None  # (N,): samples of one group are never split into training and test
     notes: tuple[str, ...] = ()
+    target_labels: np.ndarray | None = None  # (N,) of the unlabeled domain: labels to train on, UNKNOWN elsewhere
 
     def __len__(self) -> int:
         return len(self.names)
@@ -35,6 +36,11 @@ class Domain:
     def known(self) -> np.ndarray:
         """(N,) bool: which samples have a class."""
         return np.asarray(self.labels != UNKNOWN)
+
+    @property
+    def has_target_label(self) -> np.ndarray:
+        """(N,) bool: which samples of the unlabeled domain have a label that may be trained on."""
+        return np.zeros(len(self), bool) if self.target_labels is None else self.target_labels != UNKNOWN
 
     def keep(self, rows: np.ndarray) -> "Domain":
         """The same domain with only these rows (indices)."""
@@ -45,6 +51,7 @@ class Domain:
             names=tuple(self.names[i] for i in rows),
             labels=self.labels[rows],
             groups=None if self.groups is None else self.groups[rows],
+            target_labels=None if self.target_labels is None else self.target_labels[rows],
         )
 
 
@@ -73,7 +80,7 @@ def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings
         note = f"{listed.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
         listed = replace(listed, labels=[None] * len(listed), notes=(*listed.notes, note))
     if listed.classes:
-        _check_classes(listed, classes, settings.match_classes == "labeled")
+        _check_classes(listed, classes, settings.match_classes == "labeled" or settings.target_labels == COLUMN)
     return _resolve(listed, classes, settings.group_by)
 
 

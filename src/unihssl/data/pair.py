@@ -14,11 +14,12 @@ from unihssl.data.batch_random import seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
 from unihssl.data.copies import drop_trained_copies
-from unihssl.data.domain import Domain, labeled_domain, unlabeled_domain
+from unihssl.data.domain import UNKNOWN, Domain, labeled_domain, unlabeled_domain
 from unihssl.data.placement import place_stores
 from unihssl.data.source import Label, counted
-from unihssl.data.split import Split, split_domain, thin_classes
+from unihssl.data.split import Split, keep_in_training, split_domain, thin_classes
 from unihssl.data.store import Store, fill_store, stored_size
+from unihssl.data.target_labels import IN_MEMORY, with_target_labels
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths
@@ -56,8 +57,9 @@ class DomainPair:
 
     @property
     def truth(self) -> Tensor:
-        """Classes of the unlabeled training samples (-1 where unknown): for the log only, never for training."""
-        return torch.from_numpy(self.unlabeled.domain.labels[self.unlabeled.split.train])
+        """Classes of the unlabeled training samples, for the log only; -1 where unknown, and where they train."""
+        domain, train = self.unlabeled.domain, self.unlabeled.split.train
+        return torch.from_numpy(np.where(domain.has_target_label, UNKNOWN, domain.labels)[train])
 
     def training_data(
         self,
@@ -89,7 +91,27 @@ class DomainPair:
             own_views = replace(views, least_area=areas[number])
             domains.append(TrainingDomain(stores[number], train, own_views, batch, seed, labels, shard, device, role))
         labeled, unlabeled = domains
-        return PairedData(labeled, unlabeled, settings.seed), where
+        target = self._target(unlabeled, settings, labeled.batch)
+        return PairedData(labeled, unlabeled, settings.seed, target), where
+
+    def _target(self, unlabeled: TrainingDomain, settings: Settings, labeled_batch: int) -> TrainingDomain | None:
+        """The unlabeled training samples with target labels, repeated until they fill a batch; None without labels."""
+        train, labels = self.unlabeled.split.train, self.unlabeled.domain.target_labels
+        if labels is None:
+            return None
+        u, rows = unlabeled, train[labels[train] != UNKNOWN]
+        if not len(rows):
+            raise UserError(f"{self.unlabeled.domain.name}: no image with a target label can be read")
+        batch = max(1, round(settings.target_share * labeled_batch))
+        if batch % u.shard[1]:
+            fewer = Setting("target_share", (batch - batch % u.shard[1] or u.shard[1]) / labeled_batch)
+            raise UserError(
+                f"a batch of {batch} samples with target labels cannot be shared evenly by {u.shard[1]} processes: "
+                f"{fewer} can"
+            )
+        rows = np.tile(rows, -(-batch // len(rows)))
+        seed, own_labels = seed_for("domain", settings.seed, 3), torch.from_numpy(labels)
+        return TrainingDomain(u.store, rows, u.views, batch, seed, own_labels, u.shard, u.device, "target")
 
 
 def _shared_batch(role: str, requested: int, samples: int, processes: int) -> int:
@@ -105,15 +127,22 @@ def _shared_batch(role: str, requested: int, samples: int, processes: int) -> in
     return batch
 
 
-def read_domains(labeled: Any, unlabeled: Any, settings: Settings) -> tuple[Domain, Domain]:
+def read_domains(labeled: Any, unlabeled: Any, settings: Settings, target_labels: Any = None) -> tuple[Domain, Domain]:
     """List both domains' samples and match their classes by name. Nothing is decoded yet.
 
-    A domain is a path, arrays or a `Source`, as for `unihssl.fit`:
+    A domain is a path, arrays or a `Source`, as for `unihssl.fit`. `target_labels` are those given in Python; a file of
+    them is one of the settings.
 
     >>> labeled, unlabeled = read_domains("photos", "sketches", Settings())
     """
     source = labeled_domain(labeled, settings)
     target = unlabeled_domain(unlabeled, source.classes, settings)
+    if target_labels is None and settings.target_labels == IN_MEMORY:
+        raise UserError(
+            f"this run trains on labels that were given in Python: pass its {Setting('target_labels')} again"
+        )
+    if target_labels is not None or settings.target_labels:
+        target = with_target_labels(target, settings.target_labels if target_labels is None else target_labels)
     _refuse_shared_files(source, target)
     lengths = [vector_size(source), vector_size(target)]
     if lengths[0] != lengths[1]:
@@ -160,13 +189,15 @@ def load_pair(
     def load(domain: Domain, role: str) -> Part:
         waiting = progress(f"waiting for another process that decodes {role}")
         readable, store = fill_store(domain, size, progress(f"decoding {role}"), cache, waiting)
-        return Part(readable, store, split_domain(readable, settings.test_fraction, settings.seed, settings.split))
+        split = split_domain(readable, settings.test_fraction, settings.seed, settings.split)
+        return Part(readable, store, keep_in_training(split, readable, settings.split))
 
     labeled, unlabeled = load(source, "labeled"), load(target, "unlabeled")
     if settings.label_shift > 1:
         split = unlabeled.split
         thinned = thin_classes(split.train, unlabeled.domain.labels, settings.label_shift, settings.seed)
-        unlabeled = Part(unlabeled.domain, unlabeled.store, Split(thinned, split.test))
+        labeled_there = np.flatnonzero(unlabeled.domain.has_target_label)
+        unlabeled = Part(unlabeled.domain, unlabeled.store, Split(np.union1d(thinned, labeled_there), split.test))
     parts = [labeled, unlabeled]
     splits = drop_trained_copies([part.domain for part in parts], [part.split for part in parts])
     labeled, unlabeled = map(_with_split, parts, splits)

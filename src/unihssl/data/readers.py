@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from unihssl.config import Settings
+from unihssl.config import COLUMN, Settings
 from unihssl.data import catalog
 from unihssl.data.images import SUFFIXES, find_images
 from unihssl.data.source import Label, Source, csv_rows, first_few
@@ -66,7 +66,8 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
 
 def _read_csv(path: Path, settings: Settings, role: str) -> Source:
     """A CSV with an image path in each row, relative to the CSV."""
-    rows = csv_rows(path, [settings.path_column, *([settings.label_column] if role == "labeled" else [])])
+    needs_labels = role == "labeled" or settings.target_labels == COLUMN
+    rows = csv_rows(path, [settings.path_column, *([settings.label_column] if needs_labels else [])])
     if not rows:
         raise UserError(f"{path}: the CSV has no rows")
     names = [row[settings.path_column] or "" for row in rows]
@@ -104,13 +105,13 @@ def _read_arrays(arrays: Any, role: str) -> Source:
         raise UserError("the labeled arrays need labels: pass (x, y)")
     if y is not None and np.ndim(y) != 1:
         raise UserError(f"the {role} labels have shape {np.shape(y)}; expected one label for each of {len(x)} samples")
-    labels = [None] * len(x) if y is None else [_label(value) for value in np.asarray(y).tolist()]
+    labels = [None] * len(x) if y is None else [known_label(value) for value in np.asarray(y).tolist()]
     if len(labels) != len(x):
         raise UserError(f"the {role} arrays disagree: {len(x)} samples but {len(labels)} labels")
     return Source(f"{role} array", x, [str(i) for i in range(len(x))], labels)
 
 
-def _label(value: Any) -> Label | None:
+def known_label(value: Any) -> Label | None:
     """A class from an array; empty, NaN and -1 mean unknown, and 3.0 is 3."""
     if value is None or value == "" or value != value or (isinstance(value, int | float) and value == -1):
         return None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from unihssl.data.domain import Domain
+from unihssl.data.source import first_few
 from unihssl.errors import Setting, UserError
 
 RESERVED_SHARE = 0.2  # of a domain, for `split=reserved`
@@ -57,6 +58,27 @@ def _with_reserve(domain: Domain, fraction: float, seed: int, kind: str) -> Spli
         return Split(rest, np.flatnonzero(reserved))
     split = split_domain(domain.keep(rest), fraction, seed)
     return Split(rest[split.train], rest[split.test])
+
+
+def keep_in_training(split: Split, domain: Domain, kind: str) -> Split:
+    """The split with all samples that have a target label, and the groups they are of, in training.
+
+    The other test samples stay what they were, so that runs with more and fewer labels are tested alike. Labels of the
+    reserved part are refused.
+    """
+    chosen = domain.has_target_label
+    untouched = np.setdiff1d(np.arange(len(domain)), np.concatenate([split.train, split.test]))
+    reserved = {"reserved": split.test, "search": untouched}.get(kind, untouched)
+    if len(taken := reserved[chosen[reserved]]):
+        names = first_few([domain.names[row] for row in taken])
+        raise UserError(
+            f"{domain.name}: {len(taken)} of the target labels are of images reserved for testing ({names}); leave "
+            f"them out, or choose another {Setting('split')}"
+        )
+    if domain.groups is not None:
+        chosen = np.isin(domain.groups, domain.groups[chosen])
+    moved = chosen[split.test]
+    return Split(np.union1d(split.train, split.test[moved]), split.test[~moved])
 
 
 def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int) -> np.ndarray:

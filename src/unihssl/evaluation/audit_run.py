@@ -93,7 +93,8 @@ def audited_domain(run: RunFolder, model: Model, settings: Settings, given: Any 
 
 def trained_on(run: RunFolder, model: Model) -> list[str]:
     """The images of the unlabeled domain whose labels the model was trained on, by name: no audit may use them."""
-    return run.read_split()["unlabeled"]["train"] if methods.get(model.method).needs_truth else []
+    record = run.read_split()["unlabeled"]
+    return record["train"] if methods.get(model.method).needs_truth else list(record.get("target_labels", ()))
 
 
 def _without(domain: Domain, images: Collection[str]) -> Domain:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from unihssl.experiments.paper import AVERAGE, METHOD
+from unihssl.experiments.paper import AVERAGE, CEILING, FLOOR, METHOD
 from unihssl.experiments.results import BENCHMARK, Record
 from unihssl.experiments.significance import compare
 from unihssl.experiments.tables import Cell, Rows, Table, by_pair, group_records, held_out_ratio, row_order, summarise
@@ -13,7 +13,6 @@ COLUMNS = {
     "unlabeled": ("accuracy", "unlabeled"),
     "macro F1, unlabeled": ("macro_f1", "unlabeled"),
 }
-FLOOR, CEILING = "supervised", "oracle"
 REMARKS = (
     "gap closed: pooled accuracy between supervised (0%) and oracle, which trains on the unlabeled domain's labels",
     f"against {METHOD}: pooled accuracy minus that of {METHOD}, and its 95% interval by the corrected resampled t-test "

@@ -27,8 +27,8 @@ class AdaBN(Method[SupervisedParams]):
         return [Stage("supervised", self.step, self.settings, "labeled", trains=self.network["supervised"])]
 
     def step(self, batch: PairedBatch) -> Losses:
-        losses = Losses()
-        losses.add("labeled", F.cross_entropy(self.network["supervised"](batch.labeled.weak), batch.labeled.y))
+        losses, labeled = Losses(), batch.all_labeled
+        losses.add("labeled", F.cross_entropy(self.network["supervised"](labeled.weak), labeled.y))
         return losses
 
     def finish(self, data: PairedData) -> None:

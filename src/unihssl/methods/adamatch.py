@@ -43,7 +43,7 @@ class AdaMatch(Method[AdaMatchParams]):
         return Classifier(*make_encoder(), num_classes, params.bottleneck)
 
     def step(self, batch: PairedBatch) -> Losses:
-        p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
+        p, labeled, unlabeled = self.params, batch.all_labeled, batch.unlabeled
         source = {"labeled weak": labeled.weak, "labeled strong": labeled.strong}
         _, joint = self.network.forward_views(source | {"weak": unlabeled.weak, "strong": unlabeled.strong})
         with keep_running_statistics(self.network):  # those of the joint pass are the model's

@@ -27,6 +27,7 @@ class Task:
     num_classes: int
     num_labeled: int
     num_unlabeled: int
+    num_target: int = 0  # slots for samples with target labels, which may hold one sample several times
 
 
 @dataclass(frozen=True)

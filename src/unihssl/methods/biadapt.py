@@ -64,11 +64,12 @@ class BiAdapt(Method[BiAdaptParams]):
 
     def adapt(self, batch: PairedBatch) -> Losses:
         """Stage 1: labeled cross-entropy, and features of both domains drawn together."""
-        views = {"labeled": batch.labeled.weak, "unlabeled": batch.unlabeled.weak}
+        views = {"labeled": batch.all_labeled.weak, "unlabeled": batch.unlabeled.weak}
         features, logits = self.labeler.forward_views(views, joint=False)
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits["labeled"], batch.labeled.y))
-        transfer = self._transfer(features["labeled"], features["unlabeled"], batch.step)
+        losses.add("labeled", F.cross_entropy(logits["labeled"], batch.all_labeled.y))
+        source = features["labeled"][: len(batch.labeled.y)]  # target labels are not of the labeled domain
+        transfer = self._transfer(source, features["unlabeled"], batch.step)
         losses.add("transfer", transfer, self.params.lambda_t)
         return losses
 
@@ -77,13 +78,16 @@ class BiAdapt(Method[BiAdaptParams]):
         for samples in data.unlabeled.sweep(data.random):
             self.soft_labels[samples.rows] = self.labeler.evaluate(samples.test)[1].softmax(1)
         classes = self.task.num_classes
+        known = data.target_classes()
+        if known is not None:
+            self.soft_labels[known >= 0] = F.one_hot(known[known >= 0], classes).to(self.soft_labels)
         labels = data.labeled.labels
         assert labels is not None
         self.class_weights.copy_(class_weights(labels, self.soft_labels.argmax(1), classes))
 
     def come_back(self, batch: PairedBatch) -> Losses:
         """Stage 2: labeled cross-entropy, and stage 1's labels weighted by class and by the student's belief."""
-        labeled = self.network(batch.labeled.weak)
+        labeled = self.network(batch.all_labeled.weak)
         with keep_running_statistics(self.network):
             unlabeled = self.network(batch.unlabeled.weak)
         targets = self.soft_labels[batch.unlabeled.rows]
@@ -91,7 +95,7 @@ class BiAdapt(Method[BiAdaptParams]):
         belief = unlabeled.detach().softmax(1).gather(1, hard.unsqueeze(1)).squeeze(1)
         weights = self._sample_weights(belief, hard) * self.class_weights[hard]
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(labeled, batch.labeled.y))
+        losses.add("labeled", F.cross_entropy(labeled, batch.all_labeled.y))
         losses.add("pseudo", (weights * soft_cross_entropy(unlabeled, targets)).mean(), self.params.lambda_s)
         losses.log("belief", belief.mean())
         return losses

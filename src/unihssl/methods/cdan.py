@@ -60,8 +60,11 @@ class CDAN(Method[CDANParams]):
         return Classifier(*make_encoder(), num_classes, params.bottleneck, params.bottleneck_kind)
 
     def step(self, batch: PairedBatch) -> Losses:
-        p, views = self.params, {"labeled": batch.labeled.weak, "unlabeled": batch.unlabeled.weak}
+        p, views = self.params, {"labeled": batch.all_labeled.weak, "unlabeled": batch.unlabeled.weak}
         features, logits = self.network.forward_views(views, joint=p.batch_norm == "joint")
+        labeled_loss = F.cross_entropy(logits["labeled"], batch.all_labeled.y)
+        for part in (features, logits):  # target labels are not of the labeled domain
+            part["labeled"] = part["labeled"][: len(batch.labeled.y)]
         coefficient = reversal_coefficient(batch.step, p.reversal_steps / self.time_scale)
         g = torch.cat(list(logits.values())).softmax(1)
         joint = self.multilinear(torch.cat(list(features.values())), g.detach())
@@ -70,7 +73,7 @@ class CDAN(Method[CDANParams]):
         per_sample = F.binary_cross_entropy_with_logits(domain_logits, truth, reduction="none")
         weights = entropy_weights(g, len(logits["labeled"]), p.entropy, coefficient, self.processes.mean)
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits["labeled"], batch.labeled.y))
+        losses.add("labeled", labeled_loss)
         losses.add("adversarial", (weights * per_sample).mean(), p.trade_off)
         losses.log("discriminator_accuracy", ((domain_logits > 0) == (truth > 0.5)).float().mean())
         return losses

@@ -50,7 +50,7 @@ class FixMatch(Method[FixMatchParams]):
         self.observe(batch.unlabeled.rows, confidence, target)
         per_sample = F.cross_entropy(strong, target, reduction="none")
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(labeled, batch.labeled.y))
+        losses.add("labeled", F.cross_entropy(labeled, batch.all_labeled.y))
         losses.add("pseudo", (trusted * per_sample).mean(), self.params.lambda_u)
         losses.log("mask_rate", trusted.float().mean())
         return losses
@@ -64,7 +64,7 @@ class FixMatch(Method[FixMatchParams]):
 
     def _logits(self, batch: PairedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Of the labeled samples, the weak and the strong views."""
-        views = {"labeled": batch.labeled.weak, "weak": batch.unlabeled.weak, "strong": batch.unlabeled.strong}
+        views = {"labeled": batch.all_labeled.weak, "weak": batch.unlabeled.weak, "strong": batch.unlabeled.strong}
         if self.params.batch_norm == "joint":
             _, logits = self.network.forward_views(views)
             return logits["labeled"], logits["weak"], logits["strong"]

@@ -45,10 +45,11 @@ class MCC(Method[MCCParams]):
         return Classifier(*make_encoder(), num_classes, params.bottleneck, params.bottleneck_kind)
 
     def step(self, batch: PairedBatch) -> Losses:
-        _, logits = self.network.forward_views({"labeled": batch.labeled.weak, "unlabeled": batch.unlabeled.weak})
+        labeled = batch.all_labeled
+        _, logits = self.network.forward_views({"labeled": labeled.weak, "unlabeled": batch.unlabeled.weak})
         confusion = class_confusion(self.processes.gather(logits["unlabeled"]), self.params.temperature)
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits["labeled"], batch.labeled.y))
+        losses.add("labeled", F.cross_entropy(logits["labeled"], labeled.y))
         losses.add("confusion", confusion, self.params.mu)
         return losses
 

@@ -116,7 +116,7 @@ class PrototypeAlignment(nn.Module):
         for samples in data.unlabeled.sweep(data.random):
             rows = pseudo_labels.table[samples.rows]
             features = network.evaluate(samples.test)[0]
-            self.unlabeled.add(features, self._unlabeled_classes(rows), pseudo_labels.trusted(rows))
+            self.unlabeled.add(features, self._unlabeled_classes(rows), pseudo_labels.trusted(rows, samples.rows))
         for prototypes in (self.labeled, self.unlabeled):
             # Without synchronised BatchNorm, processes compute different features.
             prototypes.values.copy_(processes.gather(prototypes.values.unsqueeze(0)).mean(0))

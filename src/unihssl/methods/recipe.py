@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from unihssl import methods
-from unihssl.config import Settings, former_names, knob_fields, parse
+from unihssl.config import COLUMN, Settings, former_names, knob_fields, parse
 from unihssl.errors import UserError
 from unihssl.methods.presets import Knobs
 from unihssl.models.backbones import NO_FILE
@@ -84,10 +84,12 @@ def row_name(method: str, preset: str) -> str:
 
 
 def with_full_paths(settings: Settings) -> Settings:
-    """Settings whose weights file can be found from any folder."""
-    return (
-        settings if settings.weights in NO_FILE else dataclasses.replace(settings, weights=absolute(settings.weights))
+    """Settings whose files, of weights and of target labels, can be found from any folder."""
+    weights = settings.weights if settings.weights in NO_FILE else absolute(settings.weights)
+    target_labels = (
+        absolute(settings.target_labels) if settings.target_labels not in ("", COLUMN) else settings.target_labels
     )
+    return dataclasses.replace(settings, weights=weights, target_labels=target_labels)
 
 
 def absolute(source: str) -> str:

@@ -53,15 +53,16 @@ class SimMatch(Method[SimMatchParams]):
 
     def setup(self, make_encoder: MakeEncoder) -> None:
         p, task, width = self.params, self.task, self.network.feature_dim
+        slots = task.num_labeled + task.num_target
         self.projector = nn.Sequential(nn.Linear(width, width), nn.ReLU(inplace=True), nn.Linear(width, p.projection))
         self.teacher = EMA(nn.ModuleList([self.network, self.projector]), p.teacher_ema)
-        self.register_buffer("bank", F.normalize(torch.randn(task.num_labeled, p.projection), dim=1))
-        self.register_buffer("bank_labels", torch.zeros(task.num_labeled, dtype=torch.long))
+        self.register_buffer("bank", F.normalize(torch.randn(slots, p.projection), dim=1))
+        self.register_buffer("bank_labels", torch.zeros(slots, dtype=torch.long))
         self.register_buffer("means", torch.zeros(p.queue, task.num_classes))
-        self.register_buffer("filled", torch.zeros(task.num_labeled, dtype=torch.bool))
+        self.register_buffer("filled", torch.zeros(slots, dtype=torch.bool))
 
     def step(self, batch: PairedBatch) -> Losses:
-        p, labeled, unlabeled = self.params, batch.labeled, batch.unlabeled
+        p, labeled, unlabeled = self.params, batch.all_labeled, batch.unlabeled
         student_views = {"labeled": labeled.weak, "strong": unlabeled.strong}
         student, logits = self._embed(self.network, self.projector, student_views)
         with torch.no_grad():

@@ -14,7 +14,7 @@ class SupervisedParams:
 
 
 class Supervised(Method[SupervisedParams]):
-    """Cross-entropy on the labeled domain; the unlabeled one is never seen."""
+    """Cross-entropy on the labeled domain and on target labels; unlabeled samples are never seen."""
 
     name = "supervised"
     paper = "Section 4 of Uni-HSSL (arXiv 2503.00286)"
@@ -24,5 +24,5 @@ class Supervised(Method[SupervisedParams]):
 
     def step(self, batch: PairedBatch) -> Losses:
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(self.network(batch.labeled.weak), batch.labeled.y))
+        losses.add("labeled", F.cross_entropy(self.network(batch.all_labeled.weak), batch.all_labeled.y))
         return losses

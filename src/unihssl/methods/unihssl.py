@@ -33,7 +33,8 @@ class UniHSSL(Method[UniHSSLParams]):
 
     def setup(self, make_encoder: MakeEncoder) -> None:
         self.num_classes = self.task.num_classes
-        self.pseudo_labels = PseudoLabels(self.task.num_unlabeled, self.num_classes, self.params)
+        exact = self.task.num_target > 0
+        self.pseudo_labels = PseudoLabels(self.task.num_unlabeled, self.num_classes, self.params, some_exact=exact)
         if self.params.min_affinity:
             self.register_buffer("affinity", torch.ones(()))
         self.alignment = PrototypeAlignment(self.num_classes, self.network.feature_dim, self.params)
@@ -62,9 +63,9 @@ class UniHSSL(Method[UniHSSLParams]):
 
     def pretrain(self, batch: PairedBatch) -> Losses:
         """Eq. 1. The first C outputs are the C-class model; the others are not trained before stage 2."""
-        logits = self.network(batch.labeled.weak)[:, : self.num_classes]
+        logits = self.network(batch.all_labeled.weak)[:, : self.num_classes]
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits, batch.labeled.y))
+        losses.add("labeled", F.cross_entropy(logits, batch.all_labeled.y))
         return losses
 
     def begin_adapt(self, data: PairedData) -> None:
@@ -75,6 +76,9 @@ class UniHSSL(Method[UniHSSLParams]):
             for samples, logits in self._sweep(data, self.params.initial_view):
                 initial = logits[:, : self.num_classes].softmax(1)
                 self.pseudo_labels.table[samples.rows] = expand_labels(initial, self.num_classes, domain=1)
+        known = data.target_classes()
+        if known is not None:
+            self.pseudo_labels.fix(known)
         self._start_second_half()
         p = self.params
         if p.min_affinity and p.lambda_confusion and p.unlabeled_view == "strong":
@@ -110,26 +114,34 @@ class UniHSSL(Method[UniHSSLParams]):
     def adapt(self, batch: PairedBatch) -> Losses:
         """One step of Algorithm 1."""
         p, labeled, unlabeled, gather = self.params, batch.labeled, batch.unlabeled, self.processes.gather
+        target = batch.target  # true labels of the unlabeled domain, if there are any
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
         views = {"labeled": labeled.weak, "weak": unlabeled.weak}
         # Weak views make the pseudo-labels; these views learn from them.
         student = "strong" if p.unlabeled_view == "strong" and unlabeled.has_strong else "weak"
         if mix:
-            views["mixed"] = mix(labeled.weak, getattr(unlabeled, student))
+            side = getattr(unlabeled, student)
+            views["mixed"] = mix(labeled.weak, replace_first(side, target.weak) if target else side)
         if student == "strong":
             views["strong"] = unlabeled.strong
+        if target:
+            views["weak"] = torch.cat([unlabeled.weak, target.weak])
         features, logits = self.network.forward_views(views, joint=p.batch_norm == "joint")
+        logits["weak"], target_logits = logits["weak"].tensor_split([len(unlabeled)])
 
         # The pseudo-label memory takes in the whole batch, on every process.
         prediction = gather(logits["weak"].detach().softmax(1))
-        pseudo = self._update_pseudo_labels(gather(unlabeled.rows), prediction)
-        trusted, targets = self.pseudo_labels.trusted(pseudo), self.pseudo_labels.targets(pseudo)
+        rows = gather(unlabeled.rows)
+        pseudo = self._update_pseudo_labels(rows, prediction)
+        trusted, targets = self.pseudo_labels.trusted(pseudo, rows), self.pseudo_labels.targets(pseudo)
         labels = self._labels(labeled.y, logits["labeled"].dtype)
+        target_labels = self._labels(target.y, labels.dtype, domain=1) if target else labels[:0]
         student_logits = gather(logits[student])
         rise = ramp(batch.progress, p.ramp_up) if p.ramp_up else 1.0
 
         losses = Losses()
-        losses.add("labeled", soft_cross_entropy(logits["labeled"], labels).mean(), p.lambda_cl)
+        true_logits, true_labels = torch.cat([logits["labeled"], target_logits]), torch.cat([labels, target_labels])
+        losses.add("labeled", soft_cross_entropy(true_logits, true_labels).mean(), p.lambda_cl)
         kept_only = p.pseudo_mean == "kept"
         pseudo_loss = trusted_cross_entropy(student_logits, targets, trusted, kept_only=kept_only)
         losses.add("pseudo", pseudo_loss, p.lambda_pl * rise)
@@ -140,7 +152,10 @@ class UniHSSL(Method[UniHSSLParams]):
         if p.lambda_pa:
             losses.add("prototype", self._alignment_loss(batch, features, pseudo, trusted), p.lambda_pa * rise)
         if mix:
-            losses.add("mixup", self._mixup_loss(logits["mixed"], mix, labels, targets, trusted), p.lambda_mixup * rise)
+            own_targets = replace_first(self.processes.own(targets), target_labels)
+            own_trusted = replace_first(self.processes.own(trusted), target_labels.sum(1) > 0)
+            loss = self._mixup_loss(logits["mixed"], mix, labels, own_targets, own_trusted)
+            losses.add("mixup", loss, p.lambda_mixup * rise)
         if p.min_affinity:
             losses.log("affinity", self.affinity)
         losses.log("mask_rate", trusted.float().mean())
@@ -153,9 +168,9 @@ class UniHSSL(Method[UniHSSLParams]):
         least = self.params.min_affinity
         return torch.where(self.affinity < least, self.processes.gather(weak), student) if least else student
 
-    def _labels(self, y: Tensor, dtype: torch.dtype) -> Tensor:
-        """Eq. 4: labels as one-hot rows over 2C classes (B, 2C)."""
-        return expand_labels(F.one_hot(y, self.num_classes).to(dtype), self.num_classes, domain=0)
+    def _labels(self, y: Tensor, dtype: torch.dtype, domain: int = 0) -> Tensor:
+        """Eq. 4: labels as one-hot rows over 2C classes (B, 2C), by default of the labeled domain."""
+        return expand_labels(F.one_hot(y, self.num_classes).to(dtype), self.num_classes, domain)
 
     def _update_pseudo_labels(self, rows: Tensor, prediction: Tensor) -> Tensor:
         """The pseudo-labels (B, 2C) to train on, with the predictions taken in if every step does so (Eq. 5)."""
@@ -170,15 +185,17 @@ class UniHSSL(Method[UniHSSLParams]):
         if self.params.prototypes == "full":
             self.alignment.recompute(self.network, batch.data, self.pseudo_labels, self.processes)
         labeled, y, unlabeled = map(self.processes.gather, (features["labeled"], batch.labeled.y, features["weak"]))
+        if batch.target:  # their features follow those of the unlabeled batch
+            known = self._labels(self.processes.gather(batch.target.y), pseudo.dtype, domain=1)
+            pseudo, trusted = torch.cat([pseudo, known]), torch.cat([trusted, known.sum(1) > 0])
         loss: Tensor = self.alignment(labeled, y, unlabeled, pseudo, trusted)
         return loss
 
     def _mixup_loss(self, logits: Tensor, mix: Mix, labels: Tensor, targets: Tensor, trusted: Tensor) -> Tensor:
         """Eq. 12, over this process's samples."""
-        own_targets, own_trusted = self.processes.own(targets), self.processes.own(trusted)
         # Mixed with 1, the trust (0 or 1) stays 1 only where the unlabeled sample is trusted.
-        gate = mix(torch.ones_like(labels[:, 0]), own_trusted.to(labels)) >= 1 if self.params.mixup_gate else None
-        return mixup_loss(logits, mix(labels, own_targets), weights=gate, reduction=self.params.mixup_reduction)
+        gate = mix(torch.ones_like(labels[:, 0]), trusted.to(labels)) >= 1 if self.params.mixup_gate else None
+        return mixup_loss(logits, mix(labels, targets), weights=gate, reduction=self.params.mixup_reduction)
 
     def _sweep(self, data: PairedData, view: str) -> Iterator[tuple[Samples, Tensor]]:
         """Every unlabeled training sample's logits in evaluation mode."""
@@ -207,6 +224,11 @@ class UniHSSL(Method[UniHSSLParams]):
         larger = halves.amax(1)
         rules = {"argmax": larger / larger.sum(1, keepdim=True), "sum": halves.sum(1)}
         return Output(rules, halves[:, 1].sum(1))
+
+
+def replace_first(rows: Tensor, first: Tensor) -> Tensor:
+    """The rows, the first of them replaced by others: mixup then sees these in place of as many unlabeled samples."""
+    return torch.cat([first[: len(rows)], rows[len(first) :]])
 
 
 def ramp(progress: Tensor, share: float) -> Tensor:

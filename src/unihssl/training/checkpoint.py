@@ -37,6 +37,8 @@ def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
         digest.update(part.store.key.encode())  # the samples themselves may be many gigabytes on disk
         drawn = np.sort(np.concatenate([part.split.test, part.split.copies]))  # 0.1.0 tested copies, too
         digest.update(part.domain.labels.tobytes() + part.split.train.tobytes() + drawn.tobytes())
+        if part.domain.target_labels is not None:
+            digest.update(part.domain.target_labels.tobytes())
     return digest.hexdigest()
 
 
