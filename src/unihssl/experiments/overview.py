@@ -14,7 +14,7 @@ COLUMNS = {
     "macro F1, unlabeled": ("macro_f1", "unlabeled"),
 }
 REMARKS = (
-    "gap closed: pooled accuracy between supervised (0%) and oracle, which trains on the unlabeled domain's labels",
+    f"gap closed: pooled accuracy between {FLOOR} (0%) and {CEILING}, which trains on the unlabeled domain's labels",
     f"against {METHOD}: pooled accuracy minus that of {METHOD}, and its 95% interval by the corrected resampled t-test "
     "over three seeds or more",
 )
