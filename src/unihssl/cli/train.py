@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import JSON, SETTINGS, as_options, show_result, split_setting
+from unihssl.cli.options import JSON, SETTINGS, show_result, split_setting
 
 
 def train(
@@ -47,10 +47,10 @@ def train(
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
     from unihssl.api import train as run
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.errors import RunInterruptedError, UserError
     from unihssl.methods.recipe import current_names
     from unihssl.run_folder import read_yaml
-    from unihssl.training.display import Display
 
     given: dict[str, Any] = {"method": method, "backbone": backbone, "weights": weights, "seed": seed}
     given |= {"placement": placement, "precision": precision, "target_labels": target_labels}
@@ -59,7 +59,7 @@ def train(
     if out is None:
         raise UserError("no run directory given: pass --out RUN")
     labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")
-    with Display(quiet=json, spell=as_options) as display:
+    with TerminalDisplay(quiet=json) as display:
         try:
             model = run(out, labeled, unlabeled, values, resume=resume, display=display)
         except RunInterruptedError as stop:

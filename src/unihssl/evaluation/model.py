@@ -224,6 +224,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         saved = description["architecture"]
         architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
