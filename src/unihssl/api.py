@@ -16,13 +16,14 @@ import torch
 from unihssl import methods
 from unihssl.config import Settings, changes_result, describe_knobs, parse, parse_saved
 from unihssl.data.batch_random import seed_for
+from unihssl.data.domain import Domain
 from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
 from unihssl.data.views import Views
 from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, python_spelling, worded
 from unihssl.evaluation.collapse_check import collapse_warnings
-from unihssl.evaluation.metrics import score
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.metrics import score, score_sources
+from unihssl.evaluation.model import Model, Predictions, load_model
 from unihssl.evaluation.samples import known_samples
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
@@ -57,10 +58,11 @@ def fit(
     >>> model.result["labeled"]["accuracy"]
 
     A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the unlabeled
-    one, whose labels, if any, only serve to measure. Three arrays are `x`, `y` and the unlabeled `x`. `x` holds images
-    (N, H, W[, 3]) or feature vectors (N, D), `y` labels (N,). `target_labels` are labels of the unlabeled domain to
-    train on: a CSV (`path,label`), `"column"` for those in an unlabeled CSV, a mapping from name, path or row number to
-    label, or labels (N,) with None or -1 for samples without one. Without `out` the run directory is a temporary one.
+    one, whose labels, if any, only serve to measure. A list of paths makes one unlabeled domain of several sources.
+    Three arrays are `x`, `y` and the unlabeled `x`. `x` holds images (N, H, W[, 3]) or feature vectors (N, D), `y`
+    labels (N,). `target_labels` are labels of the unlabeled domain to train on: a CSV (`path,label`), `"column"` for
+    those in an unlabeled CSV, a mapping from name, path or row number to label, or labels (N,) with None or -1 for
+    samples without one. Without `out` the run directory is a temporary one.
 
     Progress is shown in a terminal or a notebook; `verbose` decides otherwise. Notes go to the logger "unihssl". Where
     nothing is shown, skipped images, and an unlabeled domain that was probably not learnt, are Python warnings. Both
@@ -204,6 +206,8 @@ def measure(
     samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
     result = score(parts, model.rule, model.classes_.tolist())
+    if "unlabeled" in samples:
+        result |= _by_source(model, *parts["unlabeled"], samples["unlabeled"].domain, samples["unlabeled"].rows)
     return result | {"notes": [worded(note, spell) for part in samples.values() for note in part.domain.notes]}
 
 
@@ -311,6 +315,7 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
         rows = part.split.test
         tested[role] = model.predict_store(part.store, rows), part.domain.labels[rows]
     model.result = score(tested, model.rule, pair.classes)
+    model.result |= _by_source(model, *tested["unlabeled"], pair.unlabeled.domain, pair.unlabeled.split.test)
     notes = [note for part in pair.parts.values() for note in part.domain.notes]
     model.result |= _check_unlabeled(model, pair) | {"notes": notes}
     for warning in model.result["warnings"]:
@@ -318,6 +323,15 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
     for kind in ("notes", "warnings"):  # saved for every reader
         model.result[kind] = [worded(text) for text in model.result[kind]]
     folder.write_result(model.result)
+
+
+def _by_source(
+    model: Model, predictions: Predictions, labels: np.ndarray, domain: Domain, rows: np.ndarray
+) -> dict[str, Any]:
+    """Where the unlabeled domain is made of several sources, the scores of each."""
+    if domain.sources is None or not len(rows):
+        return {}
+    return {"sources": score_sources(predictions, labels, domain.sources[rows], model.rule)}
 
 
 def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def test_an_interrupt_is_a_keyboard_interrupt_that_says_how_to_resume(tmp_path):
 
 
 def test_an_interrupt_without_a_folder_advises_none():
-    with pytest.raises(KeyboardInterrupt, match="^stopped; nothing is kept without out$"):
+    with pytest.raises(KeyboardInterrupt, match=r"^stopped; nothing is kept without out$"):
         unihssl.fit(X, Y, U, callbacks=[Interrupt()], **SHORT)
 
 

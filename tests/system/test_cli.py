@@ -401,8 +401,10 @@ def test_a_methods_other_presets_are_told_by_what_they_change():
 @pytest.mark.parametrize(
     ("call", "printed"),
     [
-        ("train --epochs 3", "No such option: --epochs; that is a knob: --set epochs=VALUE. See: unihssl train --help"),
-        ("train --batch-size 3", "; that is a knob: --set batch_size=VALUE. See: unihssl train --help"),
+        ("benchmark digits --epochs 3", "; that is a knob: --set epochs=VALUE. See: unihssl benchmark --help"),
+        ("train --epohcs 3", "No such option: --epohcs. Did you mean --epochs? See: unihssl train --help"),
+        ("train --bogus", "No such option: --bogus, or its value is missing. See: unihssl train --help"),
+        ("train scans_a", "Got unexpected argument 'scans_a'. See: unihssl train --help"),
         ("evaluate --epochs 3", "No such option: --epochs. See: unihssl evaluate --help"),
         (
             "benchmark digits --preset fast",
@@ -420,7 +422,8 @@ def test_an_option_that_is_a_knob(call, printed):
     ("call", "printed"),
     [
         ("train --set method=mcc --set beta=0.3 --out run", "beta is a knob of unihssl, not of mcc"),
-        ("train --seed one", "Invalid value for '--seed': it should be a valid integer. See: unihssl train --help"),
+        ("train --seed one --out run", "seed must be a whole number, got 'one'"),
+        ("train --method mcc --beta 0.3 --out run", "beta is a knob of unihssl, not of mcc"),
     ],
 )
 def test_misplaced_and_misspelled_values(call, printed):

@@ -22,14 +22,13 @@ from unihssl.cli import (
     table,
     train,
 )
-from unihssl.cli.options import as_options
+from unihssl.cli.options import UsageError, as_options
+from unihssl.cli.settings_options import CONTEXT
 from unihssl.errors import RunInterruptedError, UserError
 
 # How long torch's CPU threads wait actively before they sleep. On shared cores longer spinning made small networks at
 # least twice as slow (results/README.md); on idle ones it made no difference.
 SPINS = "10000"
-
-UsageError: Any = typer.BadParameter.__base__  # of click, or of typer's own copy of it since 0.20
 
 app = typer.Typer(
     name="unihssl",
@@ -53,7 +52,7 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
 COMMANDS += (audit.audit, methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
 for command in COMMANDS:
-    app.command()(command)
+    app.command(context_settings=CONTEXT if command is train.train else None)(command)
 plot.register(app)
 data.register(app)
 
