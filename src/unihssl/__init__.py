@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from unihssl.errors import UserError
     from unihssl.evaluation.model import Model
     from unihssl.evaluation.model import load_model as load
+    from unihssl.experiments.selection import select
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load"]
+__all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load", "select"]
 
 _MODULES = {
     "Model": "evaluation.model",
@@ -23,6 +24,7 @@ _MODULES = {
     "UserError": "errors",
     "evaluate": "api",
     "fit": "api",
+    "select": "experiments.selection",
 }
 
 
