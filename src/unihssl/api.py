@@ -24,6 +24,8 @@ from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, pytho
 from unihssl.evaluation.collapse_check import collapse_warnings
 from unihssl.evaluation.metrics import score, score_sources
 from unihssl.evaluation.model import Model, Predictions, load_model
+from unihssl.evaluation.novelty import SAMPLES as REFERENCE_SAMPLES
+from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.samples import known_samples
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
@@ -169,6 +171,7 @@ def train(
                 settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device
             )
             if fabric.is_global_zero:
+                model.reference = _reference(model, pair, settings.seed)
                 _measure(model, pair, folder, display)
             outcome.model = model
         return model
@@ -305,6 +308,17 @@ def _describe(
         first = folder.read_environment()
         about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
     folder.write_environment(**about)
+
+
+def _reference(model: Model, pair: DomainPair, seed: int) -> Reference | None:
+    """Features of training samples of both domains, drawn at random; None if the network shows none."""
+    rng = np.random.default_rng(seed_for("reference", seed))
+    found = []
+    for part in pair.parts.values():
+        rows = np.sort(rng.permutation(part.split.train)[:REFERENCE_SAMPLES])
+        found.append(model.predict_store(part.store, rows, keep_features=True).features)
+    known = [torch.from_numpy(features) for features in found if features is not None]
+    return Reference.of(torch.cat(known).to(model.device)) if known else None
 
 
 def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display) -> None:

@@ -18,6 +18,7 @@ from unihssl.cli import (
     methods,
     plot,
     predict,
+    select,
     sensitivity,
     table,
     train,
@@ -50,7 +51,15 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (audit.audit, methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+COMMANDS += (
+    audit.audit,
+    select.select,
+    methods.methods,
+    benchmark.benchmark,
+    ablation.ablation,
+    sensitivity.sensitivity,
+    table.table,
+)
 for command in COMMANDS:
     app.command(context_settings=CONTEXT if command is train.train else None)(command)
 plot.register(app)

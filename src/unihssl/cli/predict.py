@@ -17,19 +17,24 @@ def predict(
     max_risk: float | None = typer.Option(
         None, help="Share of wrong answers allowed, for the column abstain.", show_default="the audit's"
     ),
+    unknown_above: float | None = typer.Option(
+        None, help="Novelty, such as 99, above which the column unknown says yes.", min=0, max=100
+    ),
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
     """Classify images of either domain into a CSV file.
 
-    Columns: path, class, confidence, a probability for each class, and the probability that the image comes from
-    the unlabeled domain. Unreadable images are named and left out.
+    Columns: path, class, confidence, novelty, a probability for each class, and the probability that the image comes
+    from the unlabeled domain. Unreadable images are named and left out.
+
+    A novelty of 99 means: the image is farther from all training images than 99% of these are from each other.
 
     After `unihssl audit` confidences and probabilities are calibrated, and the column abstain says where to give no
     answer, so that in the unlabeled domain at most --max-risk of the answers are wrong.
     """
     from unihssl.errors import UserError
-    from unihssl.evaluation.model import load_model, write_predictions
+    from unihssl.evaluation.model import NO_REFERENCE, load_model, write_predictions
     from unihssl.files import make_folder
 
     target = out or Path("preds.csv")
@@ -40,14 +45,17 @@ def predict(
     model = load_model(run, device)
     if model.audited is None and max_risk is not None:
         raise UserError(f"{run}: --max-risk needs an audit: {FIRST_AUDIT.format(run=run)}")
+    if model.reference is None and unknown_above is not None:
+        raise UserError(f"{run}: --unknown-above cannot be told: {NO_REFERENCE}")
     make_folder(target.parent)
     samples = images[0] if len(images) == 1 else images
     predictions = model.predictions(samples)
-    write_predictions(target, model, predictions, max_risk)
+    write_predictions(target, model, predictions, max_risk, unknown_above)
     counts = Counter(predictions.classes.tolist())
     abstained = None if model.audited is None else int(model.abstains(predictions, max_risk).sum())
+    unknown = None if unknown_above is None else int(predictions.is_unknown(unknown_above).sum())
     if json:
-        summary = {"out": str(target), "images": len(predictions.names), "classes": counts}
+        summary = {"out": str(target), "images": len(predictions.names), "classes": counts, "unknown": unknown}
         return print_json(
             summary | {"notes": predictions.notes, "calibrated": model.audited is not None, "abstained": abstained}
         )
@@ -57,6 +65,7 @@ def predict(
         way_out = FIRST_AUDIT.format(run=run)
         typer.echo(f"note: confidences are not calibrated for the unlabeled domain; to do so: {way_out}", err=True)
     answers = "" if abstained is None else f", {abstained} of them without an answer (abstain)"
+    answers += "" if unknown is None else f", {unknown} of them probably of no class (unknown)"
     typer.echo(f"{len(predictions.names)} images{answers} -> {target}")
     for name, count in counts.most_common():
         typer.echo(f"  {count:6d}  {name}")

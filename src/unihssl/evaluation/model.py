@@ -3,7 +3,7 @@
 import csv
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,15 @@ from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
+from unihssl.evaluation.novelty import Reference
 from unihssl.files import atomic
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
+from unihssl.models.classifier import main_classifier, record_features
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
+NO_REFERENCE = "this model was saved without features of its training samples, which novelty needs; train it again"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +43,16 @@ class Predictions:
     unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
     oracle: tuple[str, str] | None = None  # the rules to use if the domain were known: labeled, unlabeled
     notes: tuple[str, ...] = ()
+    novelty: np.ndarray | None = None  # (N,) percentiles, if the model has a reference
+    features: np.ndarray | None = None  # (N, D), if asked for
+
+    def is_unknown(self, above: float) -> np.ndarray:
+        """(N,) bool: which samples are probably of no class, as their novelty is above this percentile."""
+        if not 0 <= above <= 100:
+            raise UserError(f"{Setting('unknown_above')} is a percentile from 0 to 100, such as 99; got {above:g}")
+        if self.novelty is None:
+            raise UserError(NO_REFERENCE)
+        return np.asarray(self.novelty > above)
 
 
 class Model:
@@ -71,6 +84,7 @@ class Model:
         self.device = torch.device(device)
         self.result: dict[str, Any] = {}
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
+        self.reference: Reference | None = None  # what novelty is measured from
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -89,6 +103,20 @@ class Model:
         if domain is None:
             raise UserError(f"method {self.method} does not tell the domains apart")
         return domain
+
+    def novelty(self, samples: Any) -> np.ndarray:
+        """How far each sample lies from all that the model was trained on: percentiles (N,), 0 to 100.
+
+        >>> model.novelty("new_scans")
+        array([12.5, 99.9, 47.1])
+
+        99 means: the nearest training sample, of either domain, is farther away than for 99% of the training samples
+        themselves, in angles between features.
+        """
+        found = self._of_all(samples).novelty
+        if found is None:
+            raise UserError(NO_REFERENCE)
+        return found
 
     def probabilities(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C) by the rule that this model uses."""
@@ -150,19 +178,35 @@ class Model:
         return found
 
     @torch.inference_mode()
-    def predict_store(self, store: Store, rows: np.ndarray | None = None, batch: int = 256) -> Predictions:
+    def predict_store(
+        self, store: Store, rows: np.ndarray | None = None, batch: int = 256, *, keep_features: bool = False
+    ) -> Predictions:
         """Predictions for rows of a decoded store (all by default)."""
         chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
-        outputs = [self._output(store.take(part.to(store.samples.device))) for part in torch.split(chosen, batch)]
+        outputs: list[Output] = []
+        features: list[Tensor] = []
+        novelty: list[Tensor] = []
+        for part in torch.split(chosen, batch):
+            with record_features(self.network) as seen:
+                outputs.append(self._output(store.take(part.to(store.samples.device))))
+            features += seen if keep_features else []
+            novelty += [self.reference.novelty(x) for x in seen] if self.reference else []
         rules = outputs[0].probabilities
         probabilities = {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules}
         classes = self.classes_[probabilities[self.rule].argmax(1)]
         domain = [o.unlabeled_domain for o in outputs if o.unlabeled_domain is not None]
-        domains = torch.cat(domain).cpu().numpy() if domain else None
-        return Predictions(tuple(map(str, chosen.tolist())), classes, probabilities, domains, outputs[0].oracle)
+        return Predictions(
+            tuple(map(str, chosen.tolist())),
+            classes,
+            probabilities,
+            _joined(domain),
+            outputs[0].oracle,
+            novelty=_joined(novelty),
+            features=_joined(features),
+        )
 
     def save(self, path: str | Path) -> None:
-        """Write model.safetensors and its model.json into a folder."""
+        """Write model.safetensors, its model.json and, for `novelty`, features.safetensors into a folder."""
         description = {
             "format": FORMAT,
             "method": self.method,
@@ -171,7 +215,9 @@ class Model:
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
         }
-        RunFolder(path).write_model(description, self.network.state_dict())
+        folder = RunFolder(path)
+        folder.write_model(description, self.network.state_dict())
+        folder.write_features(self.reference.tensors() if self.reference else None)
 
     def _output(self, samples: Tensor) -> Output:
         x = self.views.test(samples.to(self.device))
@@ -238,7 +284,19 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     if folder.is_finished:
         model.result = folder.read_result()
     model.audited = folder.read_audit()
+    model.reference = _read_reference(folder, model)
     return model
+
+
+def _read_reference(folder: RunFolder, model: Model) -> Reference | None:
+    saved = folder.read_features()
+    if saved is None:
+        return None
+    classifier = main_classifier(model.network)
+    fits = {"features", "distances"} <= saved.keys() and len(saved["features"]) == len(saved["distances"]) > 0
+    if not fits or classifier is None or saved["features"].shape[1:] != (classifier.feature_dim,):
+        raise UserError(f"{folder.features}: does not fit its {folder.model.name}; without this file the model loads")
+    return Reference.from_tensors(saved).to(model.device)
 
 
 def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
@@ -248,22 +306,44 @@ def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
         raise UserError(f"{folder.path}: its method '{method}' is not installed here: {error}") from None
 
 
-def write_predictions(path: Path, model: Model, predictions: Predictions, max_risk: float | None = None) -> None:
-    """Write a CSV file: path, class, confidence, a probability for each class, and that of the unlabeled domain.
+def write_predictions(
+    path: Path,
+    model: Model,
+    predictions: Predictions,
+    max_risk: float | None = None,
+    unknown_above: float | None = None,
+) -> None:
+    """Write a CSV file: path, class, confidence, novelty, a probability for each class, and of the unlabeled domain.
 
     Of an audited model confidences and probabilities are calibrated, and `abstain` says where to give no answer.
+    `unknown` says where the novelty is above `unknown_above`, if that is given.
     """
-    probabilities = model.calibrated(predictions)
-    audited = model.audited is not None
-    abstain = model.abstains(predictions, max_risk) if audited else np.zeros(len(probabilities), dtype=bool)
-    columns = ["path", "class", "confidence", *["abstain"] * audited, *(f"p({c})" for c in model.classes_)]
+    probabilities, domain = model.calibrated(predictions), predictions.unlabeled_domain
+    columns: list[tuple[str, Iterable[Any]]] = [("path", predictions.names), ("class", predictions.classes)]
+    columns.append(("confidence", _decimals(probabilities.max(1))))
+    if model.audited is not None:
+        columns.append(("abstain", _yes_or_no(model.abstains(predictions, max_risk))))
+    if predictions.novelty is not None:
+        columns.append(("novelty", _decimals(predictions.novelty, 2)))
+    if unknown_above is not None:
+        columns.append(("unknown", _yes_or_no(predictions.is_unknown(unknown_above))))
+    columns += [(f"p({c})", _decimals(p)) for c, p in zip(model.classes_, probabilities.T, strict=True)]
+    columns.append(("p(unlabeled domain)", [""] * len(probabilities) if domain is None else _decimals(domain)))
+    names, values = zip(*columns, strict=True)
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([*columns, "p(unlabeled domain)"])
-        for i, (name, best, row) in enumerate(zip(predictions.names, predictions.classes, probabilities, strict=True)):
-            domain = "" if predictions.unlabeled_domain is None else f"{predictions.unlabeled_domain[i]:.6f}"
-            answer = [name, best, f"{row.max():.6f}", *(["yes" if abstain[i] else "no"] if audited else [])]
-            writer.writerow([*answer, *(f"{p:.6f}" for p in row), domain])
+        csv.writer(file).writerows([names, *zip(*values, strict=True)])
+
+
+def _decimals(values: np.ndarray, digits: int = 6) -> list[str]:
+    return [f"{value:.{digits}f}" for value in values]
+
+
+def _yes_or_no(flags: np.ndarray) -> list[str]:
+    return ["yes" if flag else "no" for flag in flags]
+
+
+def _joined(parts: list[Tensor]) -> np.ndarray | None:
+    return torch.cat(parts).cpu().numpy() if parts else None
 
 
 def _image_paths(samples: Any) -> list[Path] | None:
