@@ -23,10 +23,11 @@ from unihssl.data.views import Views
 from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, python_spelling, worded
 from unihssl.evaluation.collapse_check import collapse_warnings
 from unihssl.evaluation.metrics import score, score_sources
-from unihssl.evaluation.model import Model, Predictions, load_model
+from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.novelty import SAMPLES as REFERENCE_SAMPLES
 from unihssl.evaluation.novelty import Reference
-from unihssl.evaluation.samples import known_samples
+from unihssl.evaluation.predictions import Predictions
+from unihssl.evaluation.samples import known_samples, reading
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
 from unihssl.models.backbones import EncoderFactory
@@ -83,10 +84,9 @@ def fit(
         try:
             model = train(Path(path), labeled, unlabeled, knobs, display=display, **options)
         except RunInterruptedError as stop:
-            kept = (
-                str(stop) if out is not None else f"stopped; nothing is kept without {python_spelling(Setting('out'))}"
-            )
+            kept = str(stop) if out is not None else "stopped; nothing is kept without out"
             raise KeyboardInterrupt(kept) from None
+    model.folder = Path(out).absolute() if out is not None else None
     if not verbose:
         for text in (*model.result.get("notes", ()), *model.result.get("warnings", ())):
             warnings.warn(text, stacklevel=2)
@@ -171,6 +171,7 @@ def train(
                 settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device
             )
             if fabric.is_global_zero:
+                model.settings = settings
                 model.reference = _reference(model, pair, settings.seed)
                 _measure(model, pair, folder, display)
             outcome.model = model
@@ -178,11 +179,12 @@ def train(
 
 
 def evaluate(
-    run: str | Path, labeled: Any = None, unlabeled: Any = None, device: str = "auto", *, held_out: bool = False
+    run: str | Path | Model, labeled: Any = None, unlabeled: Any = None, device: str = "auto", *, held_out: bool = False
 ) -> dict[str, Any]:
     """Score a trained model on its own held-out images, or on all labeled images of the sources given.
 
     >>> unihssl.evaluate("runs/first")["pooled"]["accuracy"]
+    >>> unihssl.evaluate(model, unlabeled=(x, y))["unlabeled"]["accuracy"]
 
     With `held_out` the sources are the run's own (they have moved, or were arrays), and only what the run held out is
     used. The result has the keys of `result.json`. Its notes, such as on images that the run was trained on, are also
@@ -195,18 +197,20 @@ def evaluate(
 
 
 def measure(
-    run: str | Path,
+    run: str | Path | Model,
     labeled: Any = None,
     unlabeled: Any = None,
     device: str = "auto",
     *,
     held_out: bool = False,
     spell: Spell = python_spelling,
+    knobs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What `evaluate` returns, without warnings; notes spell settings by `spell`."""
-    folder = RunFolder(run)
-    model = load_model(folder.path, device)
-    samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
+    """What `evaluate` returns, without warnings; notes spell settings by `spell`. `knobs` say how sources are read."""
+    model = run if isinstance(run, Model) else load_model(run, device)
+    folder = RunFolder((model.folder or "this model") if isinstance(run, Model) else run)
+    settings = reading(model.settings, knobs or {})
+    samples = known_samples(folder, model, settings, labeled, unlabeled, held_out=held_out)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
     result = score(parts, model.rule, model.classes_.tolist())
     if "unlabeled" in samples:

@@ -75,3 +75,33 @@ def test_progress_is_shown_if_asked_for(capsys):
 def test_help_lists_every_setting():
     text = unihssl.fit.__doc__
     assert "epochs = 100: Epochs of the main training stage." in text and "group_by = ''" in text
+
+
+def test_a_model_scores_and_is_evaluated_on_what_is_given(tmp_path):
+    model = unihssl.fit(X, Y, U, out=tmp_path / "run", **SHORT)
+    accuracy = model.score(U, Y)
+    assert accuracy == np.mean(model.predict(U) == Y)
+    assert unihssl.evaluate(model, unlabeled=(U, Y))["unlabeled"]["accuracy"] == pytest.approx(accuracy)
+    with pytest.raises(ValueError, match="40 samples but 39 labels"):
+        model.score(U, Y[1:])
+    with pytest.raises(ValueError, match="no labeled test images were held out here; give some with labeled"):
+        unihssl.evaluate(unihssl.fit(X, Y, U, **SHORT))
+
+
+def test_predictions_are_a_table_and_a_csv_that_no_spreadsheet_runs(tmp_path):
+    names = np.array(["=cmd()", "plain"])[Y]
+    found = unihssl.fit(X, names, U, **SHORT).predictions(U)
+    frame = found.to_frame()
+    assert list(frame.columns) == [
+        "path",
+        "class",
+        "confidence",
+        "novelty",
+        "p(=cmd())",
+        "p(plain)",
+        "p(unlabeled domain)",
+    ]
+    assert len(frame) == 40 and set(frame["class"]) <= {"=cmd()", "plain"}
+    found.to_csv(tmp_path / "preds.csv")
+    cells = {line.split(",")[1] for line in (tmp_path / "preds.csv").read_text().splitlines()[1:]}
+    assert cells <= {"'=cmd()", "plain"}

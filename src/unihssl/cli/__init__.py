@@ -75,7 +75,7 @@ def _usage_message(error: Any) -> str:
     options = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
     if knob == "preset" and "--schedule" in options:
         return f"No such option: {option}; a method's preset is --set preset=NAME, the length of training --schedule."
-    if knob in Settings.__dataclass_fields__ and "--set" in options:
+    if knob in Settings.__dataclass_fields__ and {"--set", "--seeds"} <= options:
         return f"No such option: {option}; that is a knob: --set {knob}=VALUE."
     message = str(error.format_message()).rstrip(".")  # empty where the help was shown instead
     message = re.sub("Input should be a valid (integer|number).*", r"it should be a valid \1", message)

@@ -17,6 +17,10 @@ HELD_OUT = typer.Option(
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
 
+READING = typer.Option(
+    [], "--set", metavar="NAME=VALUE", help="How a CSV is read, such as path_column=file. [default: as the run did]"
+)
+
 FLAGS = {"resume", "held_out"}
 OPTIONS = {"labeled", "unlabeled", "out", "config"}  # settings have --set, which more commands have
 OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}

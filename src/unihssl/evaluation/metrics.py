@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unihssl.evaluation.model import Predictions
+from unihssl.evaluation.predictions import Predictions
 
 PARTS = ("labeled", "unlabeled")
 

@@ -1,12 +1,14 @@
 """Samples to measure a trained model on: those its run held out, or others of known class."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unihssl.config import Settings
+from unihssl.config import Settings, parse
 from unihssl.data.domain import Domain, test_domain, unlabeled_domain
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
@@ -26,6 +28,17 @@ class KnownSamples(NamedTuple):
     @property
     def labels(self) -> np.ndarray:
         return np.asarray(self.domain.labels[self.rows])
+
+
+READING = ("path_column", "label_column", "unlabeled_layout", "match_classes", "group_by")
+
+
+def reading(settings: Settings, knobs: Mapping[str, Any]) -> Settings:
+    """The settings with other values for how sources are read; the rest was decided by training."""
+    if fixed := [name for name in knobs if name not in READING]:
+        raise UserError(f"{fixed[0]} cannot be set here, only how a source is read: {', '.join(READING)}")
+    changed: Settings = parse(dataclasses.asdict(settings) | dict(knobs), (Settings,))[0]
+    return changed
 
 
 def known_samples(
