@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,14 +26,18 @@ class LabelFile(NamedTuple):
     has_gaps: bool
 
 
-def write_label_file(path: Path, domain: Domain, rows: np.ndarray) -> None:
-    """Write `path,label` with empty labels for rows of a domain; an existing file stays, as it may hold labels."""
+def write_label_file(path: Path, domain: Domain, rows: np.ndarray, labels: Sequence[Label] = ()) -> None:
+    """Write `path,label` for rows of a domain; an existing file stays, as it may hold labels.
+
+    `labels` are those of the first rows, the other labels are empty.
+    """
     if path.exists():
         raise UserError(f"{path} exists already, and may hold labels: choose another {Setting('out')}")
     make_folder(path.parent)
     names = domain.names if isinstance(domain.items, np.ndarray) else [str(Path(p).absolute()) for p in domain.items]
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([COLUMNS, *([names[row], ""] for row in rows)])
+        listed = zip_longest((names[row] for row in rows), labels, fillvalue="")
+        csv.writer(file).writerows([COLUMNS, *listed])
 
 
 def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:
