@@ -3,8 +3,8 @@
     python suggest.py --ways random margin clusters --labels 50 --seeds 2 --set split=search   # to choose the default
     python suggest.py --set split=reserved --json ../results/target-labels/suggest.json        # to report it
 
-Uni-HSSL trains without labels of the unlabeled domain; images of its training part are chosen; Uni-HSSL trains again, from
-the start, with their true labels. The images that `split=reserved` tests on are not seen by any run of `split=search`.
+Uni-HSSL trains without labels of the unlabeled domain; images of its training part are chosen; Uni-HSSL trains again,
+from the start, with their true labels. No run of `split=search` sees the images that `split=reserved` tests on.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def compare(pair: str, seed: int, asked: dict[str, str], ways: list[str], sizes:
     first = unihssl.fit(labeled, unlabeled, **knobs)
     rows = [found(first, seed, "none", {})]
     for n, way in product(sizes, ways):
-        chosen = suggest(first, domain.keep(train), n, by=way, seed=seed)  # type: ignore[arg-type]
+        chosen = suggest(first, domain.keep(train), n, by=way, seed=seed)
         labels = dict(zip(chosen.names, chosen.labels.tolist(), strict=True))
         rows.append(found(unihssl.fit(labeled, unlabeled, target_labels=labels, **knobs), seed, way, labels))
     return rows

@@ -15,10 +15,12 @@ from unihssl.cli import (
     data,
     demo,
     evaluate,
+    label,
     methods,
     plot,
     predict,
     sensitivity,
+    suggest,
     table,
     train,
 )
@@ -51,7 +53,8 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (audit.audit, methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+COMMANDS += (audit.audit, suggest.suggest, label.label)
+COMMANDS += (methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
 for command in COMMANDS:
     app.command()(command)
 plot.register(app)

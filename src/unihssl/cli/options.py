@@ -19,7 +19,7 @@ FLAGS = {"resume", "held_out"}
 OPTIONS = {"labeled", "unlabeled", "out", "config"}  # settings have --set, which more commands have
 OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}
 OPTIONS |= {"launcher", "workers", "gpus_per_run"}
-OPTIONS |= {"n", "labels", "max_risk", "target_labels"}
+OPTIONS |= {"n", "labels", "max_risk", "target_labels", "by", "classes", "run", "port"}
 
 
 def as_options(setting: Setting) -> str:

@@ -42,20 +42,26 @@ def write_label_file(path: Path, domain: Domain, rows: np.ndarray, labels: Seque
 
 def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:
     """Read the rows whose label is filled in; the labels must be names of `classes`."""
+    rows = read_label_rows(path)
+    filled = [i for i, row in enumerate(rows) if row["label"]]
+    if not filled:
+        raise UserError(f"{path}: none of its {len(rows)} images has a label yet; fill in the column label")
+    labels = class_numbers([rows[i]["label"] for i in filled], classes, str(path))
+    return LabelFile(path, [rows[i]["path"] for i in filled], labels, filled[-1] >= len(filled))
+
+
+def read_label_rows(path: Path) -> list[dict[str, str]]:
+    """All rows of a CSV of images to label, by column; `label` is empty where there is none yet."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+            rows: list[dict[str, str]] = list(csv.DictReader(file, restval=""))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read as a CSV file ({error})") from None
     if not rows:
         raise UserError(f"{path}: the CSV has no rows; expected the columns {','.join(COLUMNS)}")
     if missing := [column for column in COLUMNS if column not in rows[0]]:
         raise UserError(f"{path}: no column {first_few(missing)}; expected the columns {','.join(COLUMNS)}")
-    filled = [i for i, row in enumerate(rows) if (row["label"] or "").strip()]
-    if not filled:
-        raise UserError(f"{path}: none of its {len(rows)} images has a label yet; fill in the column label")
-    labels = class_numbers([(rows[i]["label"] or "").strip() for i in filled], classes, str(path))
-    return LabelFile(path, [rows[i]["path"] or "" for i in filled], labels, filled[-1] >= len(filled))
+    return [row | {"label": row["label"].strip()} for row in rows]
 
 
 def class_numbers(labels: Iterable[Any], classes: Sequence[Label], where: str) -> np.ndarray:

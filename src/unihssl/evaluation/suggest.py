@@ -3,17 +3,13 @@
 Nothing here sees an image, a network or a label.
 """
 
-from typing import Literal, get_args
-
 import numpy as np
 
-from unihssl.errors import Setting, UserError
-
-By = Literal["clusters", "margin", "random"]
+WAYS = ("clusters", "margin", "random")
 
 
 def choose(
-    probabilities: np.ndarray, features: np.ndarray, n: int, rng: np.random.Generator, by: By = "clusters"
+    probabilities: np.ndarray, features: np.ndarray, n: int, rng: np.random.Generator, by: str = "clusters"
 ) -> np.ndarray:
     """The rows (n,) most worth labeling, best first, from probabilities (N, C) and features (N, D) of candidates.
 
@@ -21,13 +17,8 @@ def choose(
     >>> choose(np.array([[0.9, 0.1], [0.5, 0.5], [0.6, 0.4]]), np.eye(3), 2, rng, by="margin")
     array([1, 2])
 
-    `clusters` takes one row of each of n clusters, `margin` the rows whose two most probable classes are closest, and
-    `random` any.
+    `clusters` takes one row of each of n clusters, `margin` the rows whose two most probable classes are closest.
     """
-    if by not in get_args(By):
-        raise UserError(f"{Setting('by')} is one of {', '.join(get_args(By))}; got '{by}'")
-    if by == "random":
-        return rng.permutation(len(probabilities))[:n]
     if by == "margin":
         best = np.sort(probabilities, axis=1)
         return np.argsort(best[:, -1] - best[:, -2], kind="stable")[:n]

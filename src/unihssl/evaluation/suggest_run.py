@@ -1,6 +1,7 @@
 """Images of a finished run's unlabeled domain that are most worth labeling, as a CSV to be filled in."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +9,14 @@ import numpy as np
 
 from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
-from unihssl.data.domain import Domain
+from unihssl.data.domain import UNKNOWN, Domain
 from unihssl.data.label_file import find_rows, write_label_file
 from unihssl.data.store import fill_store
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit_run import audited_domain, trained_on, without
 from unihssl.evaluation.features import classifier_of, store_features
 from unihssl.evaluation.model import Model
-from unihssl.evaluation.suggest import By, choose
+from unihssl.evaluation.suggest import WAYS, choose
 from unihssl.run_folder import RunFolder
 
 MOST = 10_000  # images to choose from; of a larger domain, so many at random
@@ -29,7 +30,7 @@ def draw_suggestions(
     out: Path,
     n: int,
     *,
-    by: By = "clusters",
+    by: str = "clusters",
     seed: int = 0,
     unlabeled: Any = None,
     exclude: Collection[str] = (),
@@ -46,30 +47,36 @@ def draw_suggestions(
     audited = (run.read_audit() or {"sample": {"path": []}})["sample"]["path"]
     never = [*record["test"], *record.get("unused", ()), *trained_on(run, model), *audited]
     candidates = without(whole, [*never, *exclude])
-    if not 0 < n <= len(candidates):
-        there_are = f"from 1 to {len(candidates)}, the unlabeled training images that are left"
-        raise UserError(f"{Setting('n')} must be {there_are}; got {n}")
     chosen = suggest(model, candidates, n, by=by, seed=seed)
     labels = record.get("target_labels", {}) if with_labels else {}
-    rows = find_rows(whole, [*labels, *chosen.names], Path.cwd())
-    write_label_file(out, whole, np.array(rows), list(labels.values()))
+    rows = np.array(find_rows(whole, [*labels, *chosen.names], Path.cwd()))
+    if (rows < 0).any():
+        raise UserError(f"{whole.name}: {(rows < 0).sum()} images with target labels of {run.path} are not in it")
+    write_label_file(out, whole, rows, list(labels.values()))
     return len(candidates)
 
 
-def suggest(model: Model, domain: Domain, n: int, *, by: By = "clusters", seed: int = 0) -> Domain:
+def suggest(model: Model, domain: Domain, n: int, *, by: str = "clusters", seed: int = 0) -> Domain:
     """The `n` samples of a domain that are most worth labeling, best first; unreadable images are passed over."""
+    if by not in WAYS:
+        raise UserError(f"{Setting('by')} is one of {', '.join(WAYS)}; got '{by}'")
+    if not 0 < n <= len(domain):
+        raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images to choose from; got {n}")
     rng = np.random.default_rng(seed_for("suggest", seed))
     if by == "random":
         return domain.keep(rng.permutation(len(domain))[:n])
     rows = np.sort(rng.permutation(len(domain))[: max(MOST, n)])
-    readable, probabilities, features = zip(*(_outputs(model, domain, rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)), strict=True)
-    kept = np.concatenate(readable)
-    return domain.keep(kept[choose(np.concatenate(probabilities), np.concatenate(features), n, rng, by)])
+    parts = [_outputs(model, domain, rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
+    readable, probabilities, features = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if len(readable) < n:
+        raise UserError(f"{domain.name}: only {len(readable)} of its images can be read; {Setting('n')} is {n}")
+    return domain.keep(readable[choose(probabilities, features, n, rng, by)])
 
 
 def _outputs(model: Model, domain: Domain, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of these rows: those that can be read, and their class probabilities and features."""
-    part, store = fill_store(domain.keep(rows), model.stored_size)
+    part = replace(domain.keep(rows), labels=np.full(len(rows), UNKNOWN))
+    part, store = fill_store(part, model.stored_size)
     readable = rows[np.isin([domain.names[row] for row in rows], part.names)]
     probabilities = model.probabilities(model.predict_store(store))
     return readable, probabilities, store_features(classifier_of(model), model, store)

@@ -18,6 +18,7 @@ from unihssl.experiments.plots.features import MOST_POINTS
 from unihssl.models.backbones import EncoderFactory
 from unihssl.run_folder import RunFolder
 
+
 class Features(NamedTuple):
     """A row for each sample of either domain: the arguments of feature_map."""
 
