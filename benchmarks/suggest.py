@@ -1,6 +1,6 @@
 """Are suggested labels worth more than random ones? Digits, both directions, at the same number of labels.
 
-    python suggest.py --ways random margin clusters --labels 50 --seeds 2 --set split=search   # to choose the default
+    python suggest.py --ways random margin clusters --labels 50 --seeds 0 --set split=search   # to choose the default
     python suggest.py --set split=reserved --json ../results/target-labels/suggest.json        # to report it
 
 Uni-HSSL trains without labels of the unlabeled domain; images of its training part are chosen; Uni-HSSL trains again,
@@ -56,11 +56,11 @@ if __name__ == "__main__":
     parser.add_argument("--pairs", nargs="+", default=PAIRS)
     parser.add_argument("--ways", nargs="+", default=["random", "clusters"])
     parser.add_argument("--labels", type=int, nargs="+", default=[20, 50])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, nargs="+", default=range(5))
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     asked = dict(map(split_setting, arguments.set))
-    for seed, pair in product(range(arguments.seeds), arguments.pairs):
+    for seed, pair in product(arguments.seeds, arguments.pairs):
         rows = compare(pair, seed, asked, arguments.ways, arguments.labels)
         report(" ".join([pair, f"seed {seed}", *arguments.set]), rows, arguments)

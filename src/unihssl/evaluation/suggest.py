@@ -3,6 +3,8 @@
 Nothing here sees an image, a network or a label.
 """
 
+import warnings
+
 import numpy as np
 
 WAYS = ("clusters", "margin", "random")
@@ -31,16 +33,18 @@ def by_clusters(features: np.ndarray, uncertainty: np.ndarray, n: int, rng: np.r
     Prabhu et al., 2021. The cluster with the most uncertainty comes first.
     """
     from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
 
     weights = np.maximum(uncertainty, 1e-9)  # all may be certain
     means = KMeans(n, n_init=1, random_state=int(rng.integers(2**31)))
-    clusters = means.fit_predict(features, sample_weight=weights)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):  # copies leave clusters empty
+        clusters = means.fit_predict(features, sample_weight=weights)
     distance = np.linalg.norm(features - means.cluster_centers_[clusters], axis=1)
     mass = np.bincount(clusters, weights=weights, minlength=n)
     order = np.lexsort((distance, -mass[clusters]))  # the heaviest cluster first, its nearest row first
     _, first = np.unique(clusters[order], return_index=True)
     chosen = order[np.sort(first)]
-    rest = np.setdiff1d(np.argsort(-weights, kind="stable"), chosen, assume_unique=True)  # copies leave clusters empty
+    rest = np.setdiff1d(np.argsort(-weights, kind="stable"), chosen, assume_unique=True)  # in place of empty ones
     return np.concatenate([chosen, rest])[:n]
 
 
