@@ -2,7 +2,7 @@
 
 import csv
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,8 @@ def serve() -> Callable[..., Any]:
     """`with serve(todo) as server:` serves a label file."""
 
     @contextmanager
-    def running(path: Path, guess: Any = None) -> Iterator[LabelServer]:
-        sheet = LabelSheet(path, CLASSES)
+    def running(path: Path, guess: Any = None, classes: Sequence[str] = CLASSES) -> Iterator[LabelServer]:
+        sheet = LabelSheet(path, classes)
         items = listed_images(path, [row["path"] for row in sheet.rows], None)
         with LabelServer(sheet, items, guess) as server:
             thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -89,6 +89,21 @@ def test_the_guess_is_hidden_until_asked_for(page, todo, serve):
         assert page.inner_text("#guessed") == "Show the model's guess" and labels(todo)[0] == "cat"
 
 
+def test_keys_of_many_classes(page, todo, serve):
+    digits, more = [str(digit) for digit in range(10)], [f"kind {i}" for i in range(40)]
+    with serve(todo, classes=[*more, *digits]) as server:
+        page.goto(server.url)
+        shows(page, "Image 1 of 5 · a.png")
+        page.keyboard.press("7")  # the class of that name
+        shows(page, "Image 2 of 5 · b.tif")
+        page.keyboard.press("b")  # 1 to 9 are taken, a is the first
+        shows(page, "Image 3 of 5 · c.jpg")
+        page.fill("#filter", "KIND 39")
+        page.keyboard.press("Enter")
+        shows(page, "Image 4 of 5 · gone.png")
+        assert labels(todo)[:3] == ["7", "kind 1", "kind 39"] and page.input_value("#filter") == ""
+
+
 def test_a_stopped_command_is_told_and_buttons_have_names(page, todo, serve):
     with serve(todo) as server:
         page.goto(server.url)
