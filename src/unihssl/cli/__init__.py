@@ -15,11 +15,13 @@ from unihssl.cli import (
     data,
     demo,
     evaluate,
+    label,
     methods,
     plot,
     predict,
     select,
     sensitivity,
+    suggest,
     table,
     train,
 )
@@ -51,15 +53,8 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (
-    audit.audit,
-    select.select,
-    methods.methods,
-    benchmark.benchmark,
-    ablation.ablation,
-    sensitivity.sensitivity,
-    table.table,
-)
+COMMANDS += (audit.audit, suggest.suggest, label.label, select.select)
+COMMANDS += (methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
 for command in COMMANDS:
     app.command(context_settings=CONTEXT if command is train.train else None)(command)
 plot.register(app)

@@ -25,7 +25,7 @@ FLAGS = {"resume", "held_out"}
 OPTIONS = {"labeled", "unlabeled", "out", "config"}  # settings have --set, which more commands have
 OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}
 OPTIONS |= {"launcher", "workers", "gpus_per_run"}
-OPTIONS |= {"n", "labels", "max_risk", "target_labels", "unknown_above"}
+OPTIONS |= {"n", "labels", "max_risk", "target_labels", "unknown_above", "by", "classes", "run", "port"}
 
 
 def as_options(setting: Setting) -> str:

@@ -131,6 +131,18 @@ class Model:
         self.audited = audit_answer(probabilities, numbers, self.classes_.tolist(), reference.max(1), max_risk)
         return self.audited
 
+    def suggest(self, samples: Any, n: int = 50, *, by: str = "clusters", seed: int = 0) -> tuple[str, ...]:
+        """Names of the `n` samples most worth labeling, best first: paths, or row numbers of an array.
+
+        >>> names = model.suggest("scans_b", 50)
+        >>> unihssl.fit("scans_a", "scans_b", target_labels=dict(zip(names, my_labels)))
+
+        `by` is clusters, margin or random. Samples that are labeled already should not be among those given.
+        """
+        from unihssl.evaluation.suggest_run import suggest  # it imports this module
+
+        return suggest(self, self._domain(samples), n, by=by, seed=seed).names
+
     def calibrated(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C), calibrated by the last audit; as they are if there was none."""
         raw = self.probabilities(predictions)
