@@ -12,6 +12,7 @@ from unihssl.cli import (
     ablation,
     audit,
     benchmark,
+    compare,
     data,
     demo,
     evaluate,
@@ -52,11 +53,17 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo.demo,
+    train.train,
+    compare.compare,
+    evaluate.evaluate,
+    predict.predict,
+)
 COMMANDS += (audit.audit, suggest.suggest, label.label, select.select)
 COMMANDS += (methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
 for command in COMMANDS:
-    app.command(context_settings=CONTEXT if command is train.train else None)(command)
+    app.command(context_settings=CONTEXT if command in (train.train, compare.compare) else None)(command)
 plot.register(app)
 data.register(app)
 

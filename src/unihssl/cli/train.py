@@ -53,7 +53,7 @@ def train(
     labeled = labeled or values.pop("labeled", "")
     sources = unlabeled if len(unlabeled) > 1 else [*unlabeled, values.pop("unlabeled", "")][0]
     if not resume:
-        _check_sources(labeled, sources)
+        check_sources(labeled, sources)
 
     # DDP looks for unused parameters, which some methods have. In every process it would warn that it found none.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -75,7 +75,7 @@ def train(
     show_result(model.result | {"run": str(out)}, json)
 
 
-def _check_sources(labeled: str, unlabeled: str | list[str]) -> None:
+def check_sources(labeled: str, unlabeled: str | list[str]) -> None:
     """Refuse sources that do not exist, before torch is imported, which takes seconds."""
     from unihssl.data.readers import check_there, several
 
