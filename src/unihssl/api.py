@@ -327,7 +327,7 @@ def _reference(model: Model, pair: DomainPair, seed: int) -> Reference | None:
 
 def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display) -> None:
     """Save the model, test it once, and check whether the unlabeled domain was learnt."""
-    model.save(folder.path)
+    model.write(folder)
     tested = {}
     for role, part in pair.parts.items():
         rows = part.split.test

@@ -21,6 +21,7 @@ from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
+from unihssl.evaluation.model_card import model_card
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
@@ -205,7 +206,19 @@ class Model:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write model.safetensors, its model.json and, for `novelty`, features.safetensors into a folder."""
+        """Write the model into a folder: weights, description, results, settings, features for `novelty`, a model card.
+
+        >>> model.save("model")
+        >>> unihssl.load("model").result == model.result
+        True
+        """
+        folder = RunFolder(path)
+        self.write(folder, {"result": self.result, "settings": dataclasses.asdict(self.settings)})
+        folder.write_audit(self.audited)
+        folder.write_card(model_card(self))
+
+    def write(self, folder: RunFolder, more: dict[str, Any] | None = None) -> None:
+        """Write the model alone, as a run does, whose folder has the rest."""
         description = {
             "format": FORMAT,
             "method": self.method,
@@ -214,8 +227,7 @@ class Model:
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
         }
-        folder = RunFolder(path)
-        folder.write_model(description, self.network.state_dict())
+        folder.write_model(description | (more or {}), self.network.state_dict())
         folder.write_features(self.reference.tensors() if self.reference else None)
 
     def _output(self, samples: Tensor) -> Output:
@@ -281,10 +293,12 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     except RuntimeError:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
+    model.result = description.get("result", {})
     if folder.is_finished:
         model.result, model.folder = folder.read_result(), folder.path
-    if folder.is_run:
-        (model.settings,) = parse_saved(folder.read_config(), (Settings,))
+    (model.settings,) = parse_saved(
+        folder.read_config() if folder.is_run else description.get("settings", {}), (Settings,)
+    )
     model.audited = folder.read_audit()
     model.reference = _read_reference(folder, model)
     return model
