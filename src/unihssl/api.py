@@ -120,14 +120,16 @@ def train(
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
         settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
         torch.manual_seed(seed_for("weights", settings.seed))
-        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
+        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source), settings.channels)
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
         trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs)
         if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
             _describe(folder, settings, params, pair, knobs, resumed)
         trainer.fit(pair.truth, display)
         network = trainer.method.network
-        model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
+        windows = {role: part.windows for role, part in pair.parts.items()}
+        backbone, place = encoders.architecture, fabric.device
+        model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
         if fabric.is_global_zero:
             _measure(model, pair, folder, display)
         return model

@@ -141,6 +141,7 @@ def _decode(result: "DomainCheck", side: int, cache: Path, display: "Display", q
     import numpy as np
 
     from unihssl.data.cache import Cache
+    from unihssl.data.rendering import Rendering
     from unihssl.data.source import counted
     from unihssl.errors import RunInterruptedError, UserError
 
@@ -152,7 +153,9 @@ def _decode(result: "DomainCheck", side: int, cache: Path, display: "Display", q
     if not isinstance(source.items, np.ndarray):
         waiting = display.counter(f"waiting for another process that decodes {name}")
         try:
-            decoded = Cache(cache).decoded(source.items, (side, side), display.counter(f"decoding {name}"), waiting)
+            decoded = Cache(cache).decoded(
+                source.items, Rendering((side, side)), display.counter(f"decoding {name}"), waiting
+            )
         except KeyboardInterrupt:
             raise RunInterruptedError("stopped; rerun to continue") from None
         except OSError as error:
