@@ -1,6 +1,7 @@
 """Reading, hashing and decoding many image files at once, in bounded memory."""
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,7 +47,8 @@ def spread(work: Callable[[range], Part], total: int, progress: Progress | None 
     step = min(max(total // 500, 1), 256)
     parts = [range(first, min(first + step, total)) for first in range(0, total, step)]
     done: list[Part] = []
-    with held_interrupts() as check, ThreadPoolExecutor(cpus()) as pool:
+    with warnings.catch_warnings(), held_interrupts() as check, ThreadPoolExecutor(cpus()) as pool:
+        warnings.filterwarnings("ignore", module="pydicom")  # on every tag that is not to the letter of the standard
         try:
             for rows, result in zip(parts, pool.map(work, parts), strict=True):
                 check()

@@ -1,7 +1,6 @@
 """DICOM images, read with pydicom (extra `medical`)."""
 
 import io
-import warnings
 from types import ModuleType
 from typing import Any, BinaryIO
 
@@ -24,6 +23,13 @@ def read_dicom(content: bytes) -> Values:
     Files of several frames are refused: one file is one sample.
     """
     about = _read(io.BytesIO(content))
+    try:
+        return _values(about)
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"a DICOM file whose image is not described in full ({error})") from None
+
+
+def _values(about: Any) -> Values:
     frames = int(about.get("NumberOfFrames") or 1)
     if frames > 1:
         raise ValueError(f"it has {frames} frames: save each as a file of its own")
@@ -50,9 +56,7 @@ def read_dicom(content: bytes) -> Values:
 def _read(file: BinaryIO, **options: bool) -> Any:
     pydicom = _pydicom()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # on every tag that is not to the letter of the standard
-            return pydicom.dcmread(file, **options)
+        return pydicom.dcmread(file, **options)
     except Exception as error:  # a damaged file makes the reader stumble in any way it likes
         raise ValueError(f"not a readable DICOM file ({error})") from None
 
@@ -70,12 +74,10 @@ def _stored(about: Any) -> np.ndarray:
     """The pixels (H, W, C) as stored; YCbCr and palettes become RGB."""
     pixels = _pydicom().pixels
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = np.asarray(pixels.pixel_array(about))
-            if about.PhotometricInterpretation == "PALETTE COLOR":
-                found = np.asarray(pixels.apply_color_lut(found, about))
-                found = (found >> 8).astype(np.uint8) if found.dtype == np.uint16 else found
+        found = np.asarray(pixels.pixel_array(about))
+        if about.PhotometricInterpretation == "PALETTE COLOR":
+            found = np.asarray(pixels.apply_color_lut(found, about))
+            found = (found >> 8).astype(np.uint8) if found.dtype == np.uint16 else found
     except Exception as error:  # of any of the decoders that pydicom finds
         syntax = about.file_meta.get("TransferSyntaxUID", "none") if hasattr(about, "file_meta") else "none"
         name = getattr(syntax, "name", syntax)

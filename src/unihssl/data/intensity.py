@@ -20,6 +20,7 @@ GREYS = 256
 POINTS = 1000  # quantiles kept of an image
 TAIL = 0.001  # share of the values, at either end, that `auto` may clip if they would take most of the levels
 PERCENTILE_TAIL = 0.005  # what `percentile` clips at either end
+MARGIN = 0.25  # of the range that training images had, by which a new image may exceed it
 LARGEST = 1_000_000  # values of an image that its quantiles come from
 
 
@@ -169,15 +170,16 @@ def _levels(values: np.ndarray, low: float, high: float) -> int:
 
 
 def window_for(values: Values, candidates: Sequence[Window]) -> Window:
-    """The window of one domain; of two, the narrower one if the image's values are among those seen with it.
+    """The window of one domain; of two, the narrower one if the image's values are about as those seen with it.
 
     An image does not say which domain it is of. Most often the way it is stored does; here both store it alike.
     """
-    ordered = sorted(candidates, key=lambda window: window.seen[1] - window.seen[0])
-    if len(ordered) > 1:
-        low, high = _tails(measure(values, 3)[:, 1:-1].reshape(-1), TAIL)
-        ordered = [w for w in ordered if w.seen[0] <= low and high <= w.seen[1]] or ordered[-1:]
-    return ordered[0]
+    narrow, wide = sorted([candidates[0], candidates[-1]], key=lambda window: window.seen[1] - window.seen[0])
+    if narrow == wide:
+        return narrow
+    low, high = _tails(measure(values, 3)[:, 1:-1].reshape(-1), TAIL)
+    margin = MARGIN * (narrow.seen[1] - narrow.seen[0])
+    return narrow if narrow.seen[0] - margin <= low and high <= narrow.seen[1] + margin else wide
 
 
 def saved_windows(windows: Windows) -> dict[str, Any]:

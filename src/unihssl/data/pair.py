@@ -198,7 +198,9 @@ def load_pair(
         waiting = progress(f"waiting for another process that decodes {role}")
         domain = replace(domain, notes=(*domain.notes, *notes))
         readable, store = fill_store(domain, how, progress(f"decoding {role}"), cache, waiting)
-        return Part(readable, store, _split(readable, settings), windows)
+        part = Part(readable, store, _split(readable, settings), windows)
+        _refuse_black(part)
+        return part
 
     labeled, unlabeled = load(source, "labeled"), load(target, "unlabeled")
     if settings.label_shift > 1:
@@ -215,6 +217,13 @@ def load_pair(
 def _split(domain: Domain, settings: Settings) -> Split:
     split = split_domain(domain, settings.test_fraction, settings.seed, settings.split)
     return keep_in_training(split, domain, settings.split)
+
+
+def _refuse_black(part: Part) -> None:
+    """Stop if every training image is black, which happens to images of more than 8 bits that were badly exported."""
+    samples, train = part.store.samples, torch.from_numpy(part.split.train)
+    if samples.dim() == 4 and not any(samples[rows].any() for rows in train.split(64)):
+        raise UserError(f"{part.domain.name}: all training images are black: nothing can be learnt; export them again")
 
 
 def _training_windows(
