@@ -158,7 +158,7 @@ def train(
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
         settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
         torch.manual_seed(seed_for("weights", settings.seed))
-        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
+        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source), settings.channels)
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
         trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs)
         if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
@@ -166,10 +166,9 @@ def train(
         own = with_own(callbacks, settings) if fabric.is_global_zero else []
         with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
             trainer.fit(pair.truth, display, own)
-            network = trainer.method.network
-            model = Model(
-                settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device
-            )
+            network, backbone, place = trainer.method.network, encoders.architecture, fabric.device
+            windows = {role: part.windows for role, part in pair.parts.items()}
+            model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
             if fabric.is_global_zero:
                 model.settings = settings
                 model.reference = _reference(model, pair, settings.seed)

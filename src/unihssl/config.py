@@ -89,6 +89,13 @@ class Settings:
         "Thin the unlabeled training classes geometrically, the last to 1/label_shift (needs truth).",
         low=1,
     )
+    intensity: str = knob(
+        "auto",
+        "What becomes black and white in images of more than 8 bits, for each domain from its training images: `auto` "
+        "(the files' windows, else the range of the values), `full` (the format's range), `percentile`, or "
+        "window:LOW,HIGH.",
+    )
+    channels: int = knob(3, "Channels of an image: 3 takes colours and grey, 1 makes all grey.", low=1, high=512)
     image_size: int = knob(
         0, "Side of the stored square images; 0: small ones keep their size, else by backbone.", low=0, high=2048
     )
@@ -161,10 +168,29 @@ class Settings:
     track: Literal["", "mlflow", "wandb"] = neutral("", "Also send the readings to MLflow or Weights & Biases.")
 
     def __post_init__(self) -> None:
+        fixed_window(self.intensity)
         if self.unlabeled_batch == 1:
             raise UserError(
                 "unlabeled_batch must be 0 (as batch_size) or at least 2: BatchNorm cannot do with one sample"
             )
+
+
+def fixed_window(intensity: str) -> tuple[float, float] | None:
+    """LOW and HIGH of `window:LOW,HIGH`; None for a rule.
+
+    >>> fixed_window("window:-1000,400")
+    (-1000.0, 400.0)
+    """
+    if intensity in ("auto", "full", "percentile"):
+        return None
+    try:
+        kind, _, ends = intensity.partition(":")
+        low, high = map(_to_float, ends.split(","))
+        if kind == "window" and low < high:
+            return low, high
+    except ValueError:
+        pass
+    raise UserError(f"intensity must be auto, full, percentile or window:LOW,HIGH with LOW < HIGH, got '{intensity}'")
 
 
 def knob_fields(*classes: type) -> dict[str, tuple[dataclasses.Field[Any], Any]]:

@@ -313,9 +313,9 @@ def test_nothing_happens_at_probability_zero():
 
 
 @pytest.mark.parametrize("view", [rand_augment, moco_view])
-@pytest.mark.parametrize("shape", [(4, 8, 8), (2, 1, 8, 8), (2, 8, 8, 3)])
+@pytest.mark.parametrize("shape", [(4, 8, 8), (2, 1, 3, 8, 8)])
 def test_other_shapes_are_refused(view, shape):
-    with pytest.raises(ValueError, match=r"\(B, 3, H, W\)"):
+    with pytest.raises(ValueError, match=r"\(B, C, H, W\)"):
         view(torch.zeros(shape), draws())
 
 

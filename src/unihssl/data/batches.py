@@ -53,7 +53,7 @@ class Samples:
 
     @cached_property
     def weak(self) -> Tensor:
-        """The training view, normalised: (B, 3, h, w), or vectors as they are."""
+        """The training view, normalised: (B, C, h, w), or vectors as they are."""
         return self.views.weak(self.images, self.random("weak"))
 
     @cached_property

@@ -1,6 +1,6 @@
 """Training and test views of a whole batch at once, on its device, each sample with its own random numbers.
 
-Images come as (B, H, W, 3) uint8 and leave as normalised floats (B, 3, h, w), already in channels-last memory.
+Images come as (B, H, W, C) uint8 and leave as normalised floats (B, C, h, w), already in channels-last memory.
 Feature vectors pass through unchanged.
 """
 
@@ -96,7 +96,7 @@ class Views:
         theta = torch.stack([scale_x, zero, centre_x, zero, scale_y, centre_y], dim=1).view(count, 2, 3)
         out = (self.side, self.side) if self.side else (height, width)
         x = images.permute(0, 3, 1, 2).float()
-        grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
+        grid = F.affine_grid(theta, [count, x.shape[1], *out], align_corners=False)
         crops = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
         return crops.contiguous(memory_format=torch.channels_last)
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from unihssl import methods
 from unihssl.config import Settings, parse_saved
 from unihssl.data.domain import Domain
 from unihssl.data.images import SUFFIXES, find_images
+from unihssl.data.intensity import Window, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
 from unihssl.data.readers import read
+from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
@@ -52,7 +54,10 @@ class Model:
         classes: Sequence[Label],
         stored_size: tuple[int, int],
         device: torch.device | str = "cpu",
+        windows: Mapping[str, Mapping[str, Window]] | None = None,
     ) -> None:
+        """`windows` are those of images of more than 8 bits, by domain (labeled, unlabeled) and kind of storage."""
+        self.windows = {role: dict(found) for role, found in (windows or {}).items() if found}
         self.method, self.params, self.architecture = method, params, architecture
         self.classes_ = np.array(classes)
         self.stored_size = stored_size
@@ -162,8 +167,18 @@ class Model:
 
     def predictions(self, samples: Any) -> Predictions:
         """Classes, probabilities and domain with the samples' names; unreadable images are left out and noted."""
-        domain, store = fill_store(self._domain(samples), self.stored_size)
+        domain, store = self.decode(self._domain(samples))
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
+
+    def decode(self, domain: Domain, role: str = "") -> tuple[Domain, Store]:
+        """Decode samples as the model was trained to see them; `role` (labeled, unlabeled) if it is known.
+
+        If not, an image of more than 8 bits gets the window of the domain that stores images as it does.
+        """
+        found = [self.windows.get(role, {})] if role else list(self.windows.values())
+        kinds = {kind for windows in found for kind in windows}
+        candidates = {kind: tuple(windows[kind] for windows in found if kind in windows) for kind in kinds}
+        return fill_store(domain, Rendering(self.stored_size, self.architecture.channels, candidates))
 
     def _of_all(self, samples: Any) -> Predictions:
         """Predictions for all samples. An unreadable file is an error if it was named, else a warning."""
@@ -227,6 +242,8 @@ class Model:
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
         }
+        if self.windows:
+            description["windows"] = {role: saved_windows(found) for role, found in self.windows.items()}
         folder.write_model(description | (more or {}), self.network.state_dict())
         folder.write_features(self.reference.tensors() if self.reference else None)
 
@@ -282,9 +299,10 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         saved = description["architecture"]
         architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
+        windows = {role: loaded_windows(found) for role, found in description.get("windows", {}).items()}
     except UserError:
         raise
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
     weights = folder.read_weights()
@@ -292,7 +310,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         network.load_state_dict(weights)
     except RuntimeError:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
-    model = Model(method.name, params, network, architecture, classes, (height, width), device)
+    model = Model(method.name, params, network, architecture, classes, (height, width), device, windows)
     model.result = description.get("result", {})
     if folder.is_finished:
         model.result, model.folder = folder.read_result(), folder.path

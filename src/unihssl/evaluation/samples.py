@@ -12,7 +12,7 @@ from unihssl.config import Settings, parse
 from unihssl.data.domain import Domain, test_domain, unlabeled_domain
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
-from unihssl.data.store import Store, fill_store
+from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.model import Model
 from unihssl.run_folder import RunFolder
@@ -67,7 +67,7 @@ def known_samples(
             domain = test_domain(source, tuple(model.classes_.tolist()), settings)
         else:
             continue
-        domain, store = fill_store(domain, model.stored_size)
+        domain, store = model.decode(domain, role)
         if run.split.exists() and not own and not isinstance(domain.items, np.ndarray):  # array rows have no names
             domain = _with_training_note(domain, run.read_split()[role]["train"])
         samples[role] = KnownSamples(domain, store, np.flatnonzero(domain.known))
@@ -82,7 +82,7 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
     source = _source(run.read_split()["unlabeled"], "unlabeled", given)
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     rows = np.linspace(0, len(domain.names) - 1, min(len(domain.names), most)).astype(np.int64)
-    domain, store = fill_store(domain.keep(rows), model.stored_size)
+    domain, store = model.decode(domain.keep(rows), "unlabeled")
     return KnownSamples(domain, store, np.arange(len(domain.names)))
 
 

@@ -30,13 +30,16 @@ class Architecture:
     std: tuple[float, ...] = IMAGENET_STD
     vector_size: int = 0  # length of the input vector, for encoders of vectors
     v1_strides: bool = False  # ResNets whose blocks stride in the first 1x1 convolution
+    channels: int = 3  # of the images that it takes
 
     @property
     def takes_vectors(self) -> bool:
         return self.vector_size > 0
 
 
-def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Module, Architecture, int]:
+def build_backbone(
+    name: str, weights: str, vector_size: int = 0, channels: int = 3
+) -> tuple[nn.Module, Architecture, int]:
     """A new encoder with its weights loaded: the module, its architecture, and the width of its features."""
     if bool(vector_size) != (name == "mlp"):
         raise UserError(
@@ -47,10 +50,11 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
     if name in SMALL:
         if weights == "pretrained":
             raise UserError(f"there are no pretrained weights for {name}: use {Setting('weights', 'none')}, or a file")
-        architecture = Architecture(name, None, vector_size=vector_size)
+        mean, std = _by_channel(IMAGENET_MEAN, channels), _by_channel(IMAGENET_STD, channels)
+        architecture = Architecture(name, None, mean, std, vector_size=vector_size, channels=channels)
         encoder, width = _small(architecture)
     else:
-        encoder, architecture, width = _timm(name, pretrained=weights == "pretrained")
+        encoder, architecture, width = _timm(name, pretrained=weights == "pretrained", channels=channels)
     if weights not in NO_FILE and load_weights_file(encoder, weights):
         architecture = dataclasses.replace(architecture, v1_strides=True)
     return encoder, architecture, width
@@ -59,8 +63,8 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
 class EncoderFactory:
     """Makes encoders of one kind, each with its weights loaded; most methods need one, some several."""
 
-    def __init__(self, name: str, weights: str, vector_size: int = 0) -> None:
-        self._kind = (name, weights, vector_size)
+    def __init__(self, name: str, weights: str, vector_size: int = 0, channels: int = 3) -> None:
+        self._kind = (name, weights, vector_size, channels)
         encoder, self.architecture, width = build_backbone(*self._kind)
         self._ready: tuple[nn.Module, int] | None = (encoder, width)
 
@@ -76,18 +80,18 @@ def rebuild_backbone(architecture: Architecture) -> tuple[nn.Module, int]:
     """The same encoder without weights, to load a trained model into."""
     if architecture.name in SMALL:
         return _small(architecture)
-    encoder, _, width = _timm(architecture.name, pretrained=False)
+    encoder, _, width = _timm(architecture.name, pretrained=False, channels=architecture.channels)
     if architecture.v1_strides:
         set_v1_strides(encoder)
     return encoder, width
 
 
 def _small(architecture: Architecture) -> tuple[nn.Module, int]:
-    encoder = MLP(architecture.vector_size) if architecture.takes_vectors else SmallCNN()
+    encoder = MLP(architecture.vector_size) if architecture.takes_vectors else SmallCNN(architecture.channels)
     return encoder, encoder.feature_dim
 
 
-def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]:
+def _timm(name: str, *, pretrained: bool, channels: int = 3) -> tuple[nn.Module, Architecture, int]:
     import timm
     import timm.data
 
@@ -97,12 +101,18 @@ def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]
     tag = PAPER_WEIGHTS.get(name, name)
     create = create_from_hub if pretrained else timm.create_model
     try:
-        encoder: Any = create(tag, num_classes=0)
+        encoder: Any = create(tag, num_classes=0, **({} if channels == 3 else {"in_chans": channels}))
     except RuntimeError as error:
         raise UserError(f"backbone '{name}': {error}") from None
     expects = timm.data.resolve_model_data_config(encoder)
-    architecture = Architecture(name, expects["input_size"][1], tuple(expects["mean"]), tuple(expects["std"]))
+    mean, std = _by_channel(tuple(expects["mean"]), channels), _by_channel(tuple(expects["std"]), channels)
+    architecture = Architecture(name, expects["input_size"][1], mean, std, channels=channels)
     return encoder, architecture, getattr(encoder, "head_hidden_size", None) or encoder.num_features
+
+
+def _by_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """Normalisation by channel; where an image is not RGB, the mean over RGB for each channel."""
+    return values if channels == len(values) else (sum(values) / len(values),) * channels
 
 
 def pick_device(name: str) -> str:
@@ -120,10 +130,10 @@ class SmallCNN(nn.Module):
 
     feature_dim = 64
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 3) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            _convolution(3, 16),
+            _convolution(channels, 16),
             nn.MaxPool2d(2),
             _convolution(16, 32),
             nn.MaxPool2d(2),

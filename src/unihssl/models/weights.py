@@ -70,6 +70,7 @@ def load_weights_file(encoder: nn.Module, file: str) -> bool:
     tensors, metadata = read_tensors(Path(file))
     expected = encoder.state_dict()
     tensors = {_timm_name(name, expected): tensor for name, tensor in tensors.items()}
+    tensors = {name: _for_channels(tensor, expected.get(name)) for name, tensor in tensors.items()}
     missing = [n for n in expected if n not in tensors and not n.endswith("num_batches_tracked")]
     if missing:
         raise UserError(
@@ -88,6 +89,16 @@ def load_weights_file(encoder: nn.Module, file: str) -> bool:
     if v1_strides:
         set_v1_strides(encoder)
     return v1_strides
+
+
+def _for_channels(tensor: Tensor, expected: Tensor | None) -> Tensor:
+    """A first convolution of RGB for images of other channels, as timm adapts its own weights; others as they are."""
+    from timm.models import adapt_input_conv
+
+    if expected is None or tensor.dim() != 4 or tensor.shape[1] != 3 or expected.shape[1] == 3:
+        return tensor
+    fits = (expected.shape[0], *expected.shape[2:]) == (tensor.shape[0], *tensor.shape[2:])
+    return adapt_input_conv(expected.shape[1], tensor) if fits else tensor
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -75,5 +75,6 @@ def starting_encoder(run: RunFolder, model: Model) -> nn.Module:
     settings = settings_of(run)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed_for("weights", settings.seed))
-        encoder, _ = EncoderFactory(settings.backbone, settings.weights, model.architecture.vector_size)()
+        vectors, channels = model.architecture.vector_size, model.architecture.channels
+        encoder, _ = EncoderFactory(settings.backbone, settings.weights, vectors, channels)()
     return encoder.to(model.device).eval()
