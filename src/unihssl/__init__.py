@@ -9,19 +9,22 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unihssl.api import evaluate, fit
+    from unihssl.api import evaluate, export_run, fit
     from unihssl.errors import UserError
+    from unihssl.estimator import HSSLClassifier
     from unihssl.evaluation.model import Model
     from unihssl.evaluation.model import load_model as load
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load"]
+__all__ = ["HSSLClassifier", "Model", "UserError", "__version__", "evaluate", "export_run", "fit", "load"]
 
 _MODULES = {
+    "HSSLClassifier": "estimator",
     "Model": "evaluation.model",
     "load": "evaluation.model",
     "UserError": "errors",
     "evaluate": "api",
+    "export_run": "api",
     "fit": "api",
 }
 

@@ -15,11 +15,11 @@ HELD_OUT = typer.Option(
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
 
-FLAGS = {"resume", "held_out"}
+FLAGS = {"resume", "held_out", "int8"}
 OPTIONS = {"labeled", "unlabeled", "out", "config"}  # settings have --set, which more commands have
 OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}
 OPTIONS |= {"launcher", "workers", "gpus_per_run"}
-OPTIONS |= {"n", "labels", "max_risk", "target_labels"}
+OPTIONS |= {"n", "labels", "max_risk", "max_loss", "target_labels"}
 
 
 def as_options(setting: Setting) -> str:

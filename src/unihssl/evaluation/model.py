@@ -71,6 +71,7 @@ class Model:
         self.device = torch.device(device)
         self.result: dict[str, Any] = {}
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
+        self.data: dict[str, str] = {}  # content keys of the samples of both domains; empty where not recorded
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -170,8 +171,18 @@ class Model:
             "architecture": dataclasses.asdict(self.architecture),
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
+            "data": self.data,
         }
         RunFolder(path).write_model(description, self.network.state_dict())
+
+    def export(self, path: str | Path) -> None:
+        """Write one file that answers without this package: ONNX, or with the suffix .pt2 for `torch.export.load`.
+
+        >>> model.export("model.onnx")
+        """
+        from unihssl.evaluation.export_model import export_model
+
+        export_model(self, Path(path))
 
     def _output(self, samples: Tensor) -> Output:
         x = self.views.test(samples.to(self.device))
@@ -233,6 +244,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     except RuntimeError:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
+    model.data = description.get("data", {})
     if folder.is_finished:
         model.result = folder.read_result()
     model.audited = folder.read_audit()
