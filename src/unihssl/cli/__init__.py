@@ -16,6 +16,7 @@ from unihssl.cli import (
     data,
     demo,
     evaluate,
+    export,
     label,
     methods,
     plot,
@@ -59,9 +60,17 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     compare.compare,
     evaluate.evaluate,
     predict.predict,
+    audit.audit,
+    suggest.suggest,
+    label.label,
+    select.select,
+    export.export,
+    methods.methods,
+    benchmark.benchmark,
+    ablation.ablation,
+    sensitivity.sensitivity,
+    table.table,
 )
-COMMANDS += (audit.audit, suggest.suggest, label.label, select.select)
-COMMANDS += (methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
 for command in COMMANDS:
     app.command(context_settings=CONTEXT if command in (train.train, compare.compare) else None)(command)
 plot.register(app)

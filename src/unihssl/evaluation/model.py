@@ -69,6 +69,7 @@ class Model:
         self.reference: Reference | None = None  # what novelty is measured from
         self.settings = Settings()  # of its run: how CSV files are read
         self.folder: Path | None = None  # of its run
+        self.data: dict[str, str] = {}  # content keys of the samples of both domains; empty where not recorded
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -241,11 +242,21 @@ class Model:
             "architecture": dataclasses.asdict(self.architecture),
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
+            "data": self.data,
         }
         if self.windows:
             description["windows"] = {role: saved_windows(found) for role, found in self.windows.items()}
         folder.write_model(description | (more or {}), self.network.state_dict())
         folder.write_features(self.reference.tensors() if self.reference else None)
+
+    def export(self, path: str | Path) -> None:
+        """Write one file that answers without this package: ONNX, or with the suffix .pt2 for `torch.export.load`.
+
+        >>> model.export("model.onnx")
+        """
+        from unihssl.evaluation.export_model import export_model
+
+        export_model(self, Path(path))
 
     def _output(self, samples: Tensor) -> Output:
         x = self.views.test(samples.to(self.device))
@@ -312,6 +323,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device, windows)
     model.result = description.get("result", {})
+    model.data = description.get("data", {})
     if folder.is_finished:
         model.result, model.folder = folder.read_result(), folder.path
     (model.settings,) = parse_saved(

@@ -86,6 +86,18 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
     return KnownSamples(domain, store, np.arange(len(domain.names)))
 
 
+def training_samples(run: RunFolder, role: str, model: Model, settings: Settings, given: Any, most: int) -> np.ndarray:
+    """Some decoded training samples of one domain, spread over all; `given` is where its source has moved to."""
+    record = run.read_split()[role]
+    read_domain = test_domain if role == "labeled" else unlabeled_domain
+    domain = read_domain(_source(record, role, given), tuple(model.classes_.tolist()), settings)
+    rows = np.flatnonzero(np.isin(domain.names, record["train"]))
+    if not len(rows):
+        raise UserError(f"{domain.name}: none of the run's training samples is there; say where with {Setting(role)}")
+    chosen = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)]
+    return model.decode(domain.keep(chosen), role)[1].samples.numpy()
+
+
 def held_out_domain(run: RunFolder, role: str, model: Model, settings: Settings) -> Domain | None:
     """What the run held out of one domain; None if that is nothing, or no longer where it was."""
     record = run.read_split()[role]
