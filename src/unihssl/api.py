@@ -19,10 +19,11 @@ from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
 from unihssl.data.views import Views
 from unihssl.errors import Setting, Spell, UserError, python_spelling, worded
-from unihssl.evaluation.collapse_check import collapse_warnings
+from unihssl.evaluation.check_run import check_unlabeled
 from unihssl.evaluation.metrics import score
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import known_samples
+from unihssl.evaluation.unlabeled_check import in_words
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
 from unihssl.models.backbones import EncoderFactory
@@ -32,8 +33,6 @@ from unihssl.training.display import Display
 from unihssl.training.fabric import Fabric, make_fabric
 from unihssl.training.loop import Trainer
 from unihssl.training.watch import Watch
-
-CHECKED = 500  # unlabeled training samples, spread over all, that a finished run is checked on
 
 
 def fit(
@@ -67,6 +66,8 @@ def fit(
     with folder as path, Display(quiet=not verbose) as display:
         options: dict[str, Any] = {"target_labels": target_labels, "resume": resume, "display": display}
         model = train(Path(path), labeled, unlabeled, knobs, **options)
+    if out is None:
+        model.folder = None
     if not verbose:
         for text in (*model.result.get("notes", ()), *model.result.get("warnings", ())):
             warnings.warn(text, stacklevel=2)
@@ -128,8 +129,9 @@ def train(
         trainer.fit(pair.truth, display)
         network = trainer.method.network
         model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
+        model.folder = out
         if fabric.is_global_zero:
-            _measure(model, pair, folder, display)
+            _measure(model, pair, settings, folder, display)
         return model
 
 
@@ -257,14 +259,15 @@ def _describe(
         }
     folder.write_split(split)
     plain = {name: value if isinstance(value, int | float) else str(value) for name, value in asked.items()}
-    about = {"asked": plain, "row": row_name(settings.method, settings.preset)}
+    about: dict[str, Any] = {"asked": plain, "row": row_name(settings.method, settings.preset)}
+    about["data"] = {role: part.store.key for role, part in pair.parts.items()}  # change when a sample does
     if resumed:  # what made the run is the first command
         first = folder.read_environment()
         about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
     folder.write_environment(**about)
 
 
-def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display) -> None:
+def _measure(model: Model, pair: DomainPair, settings: Settings, folder: RunFolder, display: Display) -> None:
     """Save the model, test it once, and check whether the unlabeled domain was learnt."""
     model.save(folder.path)
     tested = {}
@@ -273,30 +276,14 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
         tested[role] = model.predict_store(part.store, rows), part.domain.labels[rows]
     model.result = score(tested, model.rule, pair.classes)
     notes = [note for part in pair.parts.values() for note in part.domain.notes]
-    model.result |= _check_unlabeled(model, pair) | {"notes": notes}
+    predicted = {role: predictions for role, (predictions, _) in tested.items()}
+    found = check_unlabeled(model, pair, settings, predicted, folder.read_metrics())
+    model.result |= found | {"notes": notes}
+    display.note("domain B (unlabeled), no labels needed:")
+    for fact in in_words(found["unlabeled_check"]):
+        display.note(f"  - {fact}")
     for warning in model.result["warnings"]:
         display.note(f"warning: {warning}")
     for kind in ("notes", "warnings"):  # saved for every reader
         model.result[kind] = [worded(text) for text in model.result[kind]]
     folder.write_result(model.result)
-
-
-def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
-    """Warnings from the predictions on some unlabeled training samples, without their labels.
-
-    Where their labels are known and did not train, also the share predicted right, for diagnosis: no test sample is
-    involved.
-    """
-    train = pair.unlabeled.split.train
-    rows = train[np.linspace(0, len(train) - 1, min(len(train), CHECKED)).astype(np.int64)]
-    predicted = model.probabilities(model.predict_store(pair.unlabeled.store, rows)).argmax(1)
-    advice = methods.get(model.method).advice(model.params)
-    labels = pair.labeled.domain.labels[pair.labeled.split.train]
-    warned = collapse_warnings(predicted, labels, pair.classes, advice)
-    found: dict[str, Any] = {"warnings": warned}
-    domain = pair.unlabeled.domain
-    known = (domain.known & ~domain.has_target_label)[rows]
-    if known.any():
-        correct = (predicted == domain.labels[rows])[known]
-        found["unlabeled_training"] = {"n": len(correct), "accuracy": float(correct.mean())}
-    return found

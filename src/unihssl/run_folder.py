@@ -9,6 +9,7 @@ checkpoint.pt        while a run is not finished: what it resumes from
 model.safetensors    the weights of the finished model, described by model.json
 result.json          written last: a run that has one is finished
 audit.json           what labels of a random sample said of the finished model on the unlabeled domain
+report.html          all of it for people, in one file; plots/ holds figures
 """
 
 import contextlib
@@ -55,6 +56,8 @@ class RunFolder:
         self.model = self.path / "model.json"
         self.result = self.path / "result.json"
         self.audit = self.path / "audit.json"
+        self.report = self.path / "report.html"
+        self.plots = self.path / "plots"
 
     @property
     def is_run(self) -> bool:

@@ -18,6 +18,7 @@ from unihssl.cli import (
     methods,
     plot,
     predict,
+    report,
     sensitivity,
     table,
     train,
@@ -51,7 +52,15 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (audit.audit, methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+COMMANDS += (
+    report.report,
+    audit.audit,
+    methods.methods,
+    benchmark.benchmark,
+    ablation.ablation,
+    sensitivity.sensitivity,
+    table.table,
+)
 for command in COMMANDS:
     app.command()(command)
 plot.register(app)

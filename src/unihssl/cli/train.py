@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from unihssl.cli.options import JSON, SETTINGS, as_options, show_result, split_setting
+from unihssl.cli.report import add_report
 
 
 def train(
@@ -31,6 +32,7 @@ def train(
     resume: bool = typer.Option(False, help="Resume the run in --out that was stopped or killed."),
     settings: list[str] = SETTINGS,
     config: Path | None = typer.Option(None, help="YAML file of knobs; --set and options override it."),
+    report: bool = typer.Option(True, help="Write report.html into the run directory."),
     json: bool = JSON,
 ) -> None:
     """Train a model on two domains and test it on held-out images of both.
@@ -39,7 +41,8 @@ def train(
     or without. Class folders of the unlabeled domain only serve to *measure*. Of the images whose class is known, 10%
     of each domain are held out for testing.
 
-    The run directory holds every setting, the split, the model, the log (with TensorBoard events) and the results.
+    The run directory holds every setting, the split, the model, the log (with TensorBoard events), the results and
+    report.html, which shows them.
     Resume a run that was killed with `unihssl train --resume --out RUN`. `unihssl methods unihssl` lists every knob of
     --set and --config.
     """
@@ -69,3 +72,5 @@ def train(
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)
+    if report:
+        add_report(out, display)

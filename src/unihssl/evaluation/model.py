@@ -3,7 +3,7 @@
 import csv
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
+View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Model:
         self.device = torch.device(device)
         self.result: dict[str, Any] = {}
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
+        self.folder: Path | None = None  # of the run that trained it, if that was kept
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -150,16 +152,38 @@ class Model:
         return found
 
     @torch.inference_mode()
-    def predict_store(self, store: Store, rows: np.ndarray | None = None, batch: int = 256) -> Predictions:
-        """Predictions for rows of a decoded store (all by default)."""
+    def predict_store(
+        self, store: Store, rows: np.ndarray | None = None, batch: int = 256, view: View | None = None
+    ) -> Predictions:
+        """Predictions for rows of a decoded store (all by default), as seen in a view (the test view by default)."""
         chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
-        outputs = [self._output(store.take(part.to(store.samples.device))) for part in torch.split(chosen, batch)]
+        parts = (store.take(part.to(store.samples.device)) for part in torch.split(chosen, batch))
+        outputs = [self._output(samples, view or self.views.test) for samples in parts]
         rules = outputs[0].probabilities
         probabilities = {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules}
         classes = self.classes_[probabilities[self.rule].argmax(1)]
         domain = [o.unlabeled_domain for o in outputs if o.unlabeled_domain is not None]
         domains = torch.cat(domain).cpu().numpy() if domain else None
         return Predictions(tuple(map(str, chosen.tolist())), classes, probabilities, domains, outputs[0].oracle)
+
+    def report(
+        self, path: str | Path | None = None, *, images: bool = True, labeled: Any = None, unlabeled: Any = None
+    ) -> Path:
+        """Write the report of the run that trained this model, one HTML file; by default into the run's folder.
+
+        >>> unihssl.load("runs/first").report("first.html")
+        PosixPath('first.html')
+
+        Without `images` nothing of any sample is shown. `labeled` and `unlabeled` are the run's own sources, if they
+        have moved or were arrays.
+        """
+        from unihssl.report import write_report  # the one import that points upwards: a method of the public class
+
+        if self.folder is None:
+            raise UserError(f"a report needs the folder of the run, which was not kept: train with {Setting('out')}")
+        return write_report(
+            self.folder, path, images=images, labeled=labeled, unlabeled=unlabeled, device=str(self.device)
+        )
 
     def save(self, path: str | Path) -> None:
         """Write model.safetensors and its model.json into a folder."""
@@ -173,8 +197,8 @@ class Model:
         }
         RunFolder(path).write_model(description, self.network.state_dict())
 
-    def _output(self, samples: Tensor) -> Output:
-        x = self.views.test(samples.to(self.device))
+    def _output(self, samples: Tensor, view: View) -> Output:
+        x = view(samples.to(self.device))
         return methods.get(self.method).output(self.network, x, self.params)
 
     def _domain(self, samples: Any) -> Domain:
@@ -236,6 +260,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     if folder.is_finished:
         model.result = folder.read_result()
     model.audited = folder.read_audit()
+    model.folder = folder.path
     return model
 
 
