@@ -21,7 +21,7 @@ from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
 from unihssl.data.views import Views
 from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, python_spelling, worded
-from unihssl.evaluation.collapse_check import collapse_warnings
+from unihssl.evaluation.check_run import check_unlabeled
 from unihssl.evaluation.export_int8 import export_int8
 from unihssl.evaluation.export_model import export_model
 from unihssl.evaluation.metrics import score, score_sources
@@ -30,6 +30,7 @@ from unihssl.evaluation.novelty import SAMPLES as REFERENCE_SAMPLES
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import Predictions
 from unihssl.evaluation.samples import known_samples, reading
+from unihssl.evaluation.unlabeled_check import in_words
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
 from unihssl.models.backbones import EncoderFactory
@@ -42,7 +43,6 @@ from unihssl.training.loop import Trainer
 from unihssl.training.watch import Watch
 
 _training = threading.Lock()  # torch's random state belongs to the process: runs in other threads wait
-CHECKED = 500  # unlabeled training samples, spread over all, that a finished run is checked on
 
 
 def fit(
@@ -172,9 +172,10 @@ def train(
             windows = {role: part.windows for role, part in pair.parts.items()}
             model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
             model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
+            model.folder = out
             if fabric.is_global_zero:
                 model.reference = _reference(model, pair, settings.seed)
-                _measure(model, pair, folder, display)
+                _measure(model, pair, settings, folder, display)
             outcome.model = model
         return model
 
@@ -334,7 +335,8 @@ def _describe(
         }
     folder.write_split(split)
     plain = {name: value if isinstance(value, int | float) else str(value) for name, value in asked.items()}
-    about = {"asked": plain, "row": row_name(settings.method, settings.preset)}
+    about: dict[str, Any] = {"asked": plain, "row": row_name(settings.method, settings.preset)}
+    about["data"] = {role: part.store.key for role, part in pair.parts.items()}  # change when a sample does
     if resumed:  # what made the run is the first command
         first = folder.read_environment()
         about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
@@ -352,7 +354,7 @@ def _reference(model: Model, pair: DomainPair, seed: int) -> Reference | None:
     return Reference.of(torch.cat(known).to(model.device)) if known else None
 
 
-def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display) -> None:
+def _measure(model: Model, pair: DomainPair, settings: Settings, folder: RunFolder, display: Display) -> None:
     """Save the model, test it once, and check whether the unlabeled domain was learnt."""
     model.write(folder)
     tested = {}
@@ -362,7 +364,12 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
     model.result = score(tested, model.rule, pair.classes)
     model.result |= _by_source(model, *tested["unlabeled"], pair.unlabeled.domain, pair.unlabeled.split.test)
     notes = [note for part in pair.parts.values() for note in part.domain.notes]
-    model.result |= _check_unlabeled(model, pair) | {"notes": notes}
+    predicted = {role: predictions for role, (predictions, _) in tested.items()}
+    found = check_unlabeled(model, pair, settings, predicted, folder.read_metrics())
+    model.result |= found | {"notes": notes}
+    display.note("domain B (unlabeled), no labels needed:")
+    for fact in in_words(found["unlabeled_check"]):
+        display.note(f"  - {fact}")
     for warning in model.result["warnings"]:
         display.note(f"warning: {warning}")
     for kind in ("notes", "warnings"):  # saved for every reader
@@ -377,24 +384,3 @@ def _by_source(
     if domain.sources is None or not len(rows):
         return {}
     return {"sources": score_sources(predictions, labels, domain.sources[rows], model.rule)}
-
-
-def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
-    """Warnings from the predictions on some unlabeled training samples, without their labels.
-
-    Where their labels are known and did not train, also the share predicted right, for diagnosis: no test sample is
-    involved.
-    """
-    train = pair.unlabeled.split.train
-    rows = train[np.linspace(0, len(train) - 1, min(len(train), CHECKED)).astype(np.int64)]
-    predicted = model.probabilities(model.predict_store(pair.unlabeled.store, rows)).argmax(1)
-    advice = methods.get(model.method).advice(model.params)
-    labels = pair.labeled.domain.labels[pair.labeled.split.train]
-    warned = collapse_warnings(predicted, labels, pair.classes, advice)
-    found: dict[str, Any] = {"warnings": warned}
-    domain = pair.unlabeled.domain
-    known = (domain.known & ~domain.has_target_label)[rows]
-    if known.any():
-        correct = (predicted == domain.labels[rows])[known]
-        found["unlabeled_training"] = {"n": len(correct), "accuracy": float(correct.mean())}
-    return found

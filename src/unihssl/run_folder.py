@@ -11,6 +11,7 @@ features.safetensors features of some training samples, which novelty is measure
 result.json          written last: a run that has one is finished
 README.md            of a saved model: its card
 audit.json           what labels of a random sample said of the finished model on the unlabeled domain
+report.html          all of it for people, in one file; plots/ holds figures
 """
 
 import contextlib
@@ -59,6 +60,8 @@ class RunFolder:
         self.result = self.path / "result.json"
         self.card = self.path / "README.md"
         self.audit = self.path / "audit.json"
+        self.report = self.path / "report.html"
+        self.plots = self.path / "plots"
 
     @property
     def is_run(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from unihssl.cli.options import JSON, SETTINGS, show_result, split_setting
+from unihssl.cli.report import add_report
 from unihssl.cli.settings_options import with_settings
 from unihssl.errors import UserError
 from unihssl.run_folder import read_yaml
@@ -30,6 +31,7 @@ def train(
     resume: bool = typer.Option(False, "--resume", help="Resume the run in --out that was stopped or killed."),
     settings: list[str] = SETTINGS,
     config: Path | None = typer.Option(None, help="YAML file of knobs; --set and options override it."),
+    report: bool = typer.Option(True, help="Write report.html into the run directory."),
     json: bool = JSON,
     *,
     knobs: dict[str, Any],
@@ -40,8 +42,8 @@ def train(
     or without. Class folders of the unlabeled domain only serve to *measure*. Of the images whose class is known, 10%
     of each domain are held out for testing.
 
-    The run directory holds every setting, the split, the model, the log (with TensorBoard events) and the results.
-    Resume a run that was killed with `unihssl train --resume --out RUN`.
+    The run directory holds every setting, the split, the model, the log (with TensorBoard events), the results and
+    report.html, which shows them. Resume a run that was killed with `unihssl train --resume --out RUN`.
 
     A method's own settings are options as well, such as `--lambda-pl 0.5`; `unihssl methods NAME` lists them.
     """
@@ -73,6 +75,8 @@ def train(
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)
+    if report:
+        add_report(out, display)
 
 
 def check_sources(labeled: str, unlabeled: str | list[str]) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from unihssl.models.classifier import main_classifier, record_features
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
+View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 
 
 class Model:
@@ -68,7 +69,7 @@ class Model:
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
         self.reference: Reference | None = None  # what novelty is measured from
         self.settings = Settings()  # of its run: how CSV files are read
-        self.folder: Path | None = None  # of its run
+        self.folder: Path | None = None  # of the run that trained it, if that was kept
         self.data: dict[str, str] = {}  # content keys of the samples of both domains; empty where not recorded
 
     def __repr__(self) -> str:
@@ -194,16 +195,22 @@ class Model:
 
     @torch.inference_mode()
     def predict_store(
-        self, store: Store, rows: np.ndarray | None = None, batch: int = 256, *, keep_features: bool = False
+        self,
+        store: Store,
+        rows: np.ndarray | None = None,
+        batch: int = 256,
+        *,
+        view: View | None = None,
+        keep_features: bool = False,
     ) -> Predictions:
-        """Predictions for rows of a decoded store (all by default)."""
+        """Predictions for rows of a decoded store (all by default), as seen in a view (the test view by default)."""
         chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
         outputs: list[Output] = []
         features: list[Tensor] = []
         novelty: list[Tensor] = []
         for part in torch.split(chosen, batch):
             with record_features(self.network) as seen:
-                outputs.append(self._output(store.take(part.to(store.samples.device))))
+                outputs.append(self._output(store.take(part.to(store.samples.device)), view or self.views.test))
             features += seen if keep_features else []
             novelty += [self.reference.novelty(x) for x in seen] if self.reference else []
         rules = outputs[0].probabilities
@@ -219,6 +226,25 @@ class Model:
             novelty=_joined(novelty),
             features=_joined(features),
             model=self,
+        )
+
+    def report(
+        self, path: str | Path | None = None, *, images: bool = True, labeled: Any = None, unlabeled: Any = None
+    ) -> Path:
+        """Write the report of the run that trained this model, one HTML file; by default into the run's folder.
+
+        >>> unihssl.load("runs/first").report("first.html")
+        PosixPath('first.html')
+
+        Without `images` nothing of any sample is shown. `labeled` and `unlabeled` are the run's own sources, if they
+        have moved or were arrays.
+        """
+        from unihssl.report import write_report  # the one import that points upwards: a method of the public class
+
+        if self.folder is None:
+            raise UserError(f"a report needs the folder of the run, which was not kept: train with {Setting('out')}")
+        return write_report(
+            self.folder, path, images=images, labeled=labeled, unlabeled=unlabeled, device=str(self.device)
         )
 
     def save(self, path: str | Path) -> None:
@@ -258,8 +284,8 @@ class Model:
 
         export_model(self, Path(path))
 
-    def _output(self, samples: Tensor) -> Output:
-        x = self.views.test(samples.to(self.device))
+    def _output(self, samples: Tensor, view: View) -> Output:
+        x = view(samples.to(self.device))
         return methods.get(self.method).output(self.network, x, self.params)
 
     def _domain(self, samples: Any) -> Domain:
@@ -325,12 +351,13 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     model.result = description.get("result", {})
     model.data = description.get("data", {})
     if folder.is_finished:
-        model.result, model.folder = folder.read_result(), folder.path
+        model.result = folder.read_result()
     (model.settings,) = parse_saved(
         folder.read_config() if folder.is_run else description.get("settings", {}), (Settings,)
     )
     model.audited = folder.read_audit()
     model.reference = _read_reference(folder, model)
+    model.folder = folder.path
     return model
 
 

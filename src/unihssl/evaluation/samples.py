@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unihssl.config import Settings, parse
-from unihssl.data.domain import Domain, test_domain, unlabeled_domain
+from unihssl.data.domain import UNKNOWN, Domain, test_domain, unlabeled_domain
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
 from unihssl.data.store import Store
@@ -96,6 +96,23 @@ def training_samples(run: RunFolder, role: str, model: Model, settings: Settings
         raise UserError(f"{domain.name}: none of the run's training samples is there; say where with {Setting(role)}")
     chosen = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)]
     return model.decode(domain.keep(chosen), role)[1].samples.numpy()
+
+
+def samples_to_show(run: RunFolder, role: str, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
+    """Some of what the run held out of a domain, spread over all.
+
+    Of an unlabeled domain of which nothing was held out, training samples stand in; their classes count as unknown.
+    """
+    record = run.read_split()[role]
+    if not record["test"] and role == "labeled":
+        raise UserError(f"{record['source']}: nothing was held out of the labeled domain")
+    if not record["test"]:
+        shown = unknown_samples(run, model, settings, given, most)
+        return shown._replace(domain=replace(shown.domain, labels=np.full(len(shown.domain), UNKNOWN)))
+    domain = _held_out(record, role, model, settings, given)
+    rows = np.linspace(0, len(domain) - 1, min(len(domain), most)).astype(np.int64)
+    domain, store = model.decode(domain.keep(rows), role)
+    return KnownSamples(domain, store, np.arange(len(domain)))
 
 
 def held_out_domain(run: RunFolder, role: str, model: Model, settings: Settings) -> Domain | None:

@@ -51,7 +51,7 @@ class Losses:
         self.stats: dict[str, Tensor] = {}
 
     def add(self, name: str, value: Tensor, weight: float | Tensor = 1.0) -> None:
-        """Add `weight * value` to the objective; the log shows the value without its weight."""
+        """Add `weight * value` to the objective; the log shows the value with and without its weight."""
         if name in self.terms:
             raise ValueError(f"loss term '{name}' was added already")
         self.terms[name], self.weights[name] = value, weight
@@ -64,11 +64,15 @@ class Losses:
 
     def total(self) -> Tensor:
         """The objective: the weighted sum of all terms."""
-        return torch.stack([self.weights[name] * term for name, term in self.terms.items()]).sum()
+        return torch.stack([*self.weighted().values()]).sum()
+
+    def weighted(self) -> dict[str, Tensor]:
+        """Every term as it counts in the objective."""
+        return {name: self.weights[name] * term for name, term in self.terms.items()}
 
     def readings(self) -> dict[str, Tensor]:
-        """Everything to log, detached: `terms/NAME` and `stats/NAME`."""
-        groups = {"terms": self.terms, "stats": self.stats}
+        """Everything to log, detached: `terms/NAME`, `weighted/NAME` and `stats/NAME`."""
+        groups = {"terms": self.terms, "weighted": self.weighted(), "stats": self.stats}
         return {f"{group}/{name}": v.detach() for group, values in groups.items() for name, v in values.items()}
 
 
