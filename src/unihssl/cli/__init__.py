@@ -15,6 +15,7 @@ from unihssl.cli import (
     data,
     demo,
     evaluate,
+    features,
     methods,
     plot,
     predict,
@@ -51,7 +52,15 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
 
 
 COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (audit.audit, methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+COMMANDS += (
+    audit.audit,
+    features.features,
+    methods.methods,
+    benchmark.benchmark,
+    ablation.ablation,
+    sensitivity.sensitivity,
+    table.table,
+)
 for command in COMMANDS:
     app.command()(command)
 plot.register(app)
