@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from unihssl import methods
 from unihssl.config import Settings, changes_result, parse, parse_saved
 from unihssl.data.batch_random import seed_for
+from unihssl.data.cache import cache_folder
 from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
 from unihssl.data.views import Views
@@ -29,7 +31,8 @@ from unihssl.models.backbones import EncoderFactory
 from unihssl.run_folder import RunFolder, RunLock
 from unihssl.training.checkpoint import fingerprint
 from unihssl.training.display import Display
-from unihssl.training.fabric import Fabric, make_fabric
+from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
+from unihssl.training.frozen import FrozenBackbone
 from unihssl.training.loop import Trainer
 from unihssl.training.watch import Watch
 
@@ -122,11 +125,16 @@ def train(
         torch.manual_seed(seed_for("weights", settings.seed))
         encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
-        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs)
+        frozen = _frozen(fabric, encoders, settings, display) if settings.train == "head" else None
+        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
         if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
             _describe(folder, settings, params, pair, knobs, resumed)
+        if frozen:
+            frozen.compute()
         trainer.fit(pair.truth, display)
         network = trainer.method.network
+        if frozen:
+            frozen.attach(network)
         model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
         if fabric.is_global_zero:
             _measure(model, pair, folder, display)
@@ -209,6 +217,7 @@ def _trainer(
     params: Any,
     display: Display,
     concurrent_runs: int,
+    frozen: FrozenBackbone | None,
 ) -> Trainer:
     """The method on its training data, ready to train."""
     backbone, s = encoders.architecture, settings
@@ -216,11 +225,19 @@ def _trainer(
     shard = (fabric.global_rank, fabric.world_size)
     kind = methods.get(settings.method)
     data, placement = pair.training_data(
-        views, settings, fabric.device, shard, concurrent_runs, with_truth=kind.needs_truth
+        views,
+        settings,
+        fabric.device,
+        shard,
+        concurrent_runs,
+        with_truth=kind.needs_truth,
+        freeze=partial(frozen.freeze, count=settings.feature_views) if frozen else None,
     )
     target = pair.unlabeled.domain.has_target_label
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), len(data.target) if data.target else 0)
-    method = kind(encoders, params, task, settings)
+    method = kind(frozen.make_encoder if frozen else encoders, params, task, settings)
+    if frozen:
+        frozen.plan(method, data)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     for part in pair.parts.values():
@@ -233,6 +250,17 @@ def _trainer(
         f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
     )
     return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair))
+
+
+def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:
+    """The backbone that stays as it is."""
+    if encoders.architecture.takes_vectors:
+        raise UserError(
+            f"{Setting('train', 'head')} freezes a backbone of images, and these are feature vectors: leave it out"
+        )
+    encoder, width = encoders()
+    autocast, cache = autocast_dtype(settings, fabric.device), cache_folder(settings.cache)
+    return FrozenBackbone(encoder, width, encoders.architecture, fabric.device, autocast, cache, display)
 
 
 def _describe(

@@ -57,6 +57,15 @@ class Settings:
     )
     backbone: str = knob("resnet50", "A timm model name, or `small_cnn` (tiny images), or `mlp` (vectors).")
     weights: str = knob("pretrained", "`pretrained` (timm's hub), `none`, or a weights file.")
+    train: Literal["full", "head"] = knob(
+        "full", "Train all layers, or the layers behind a frozen backbone, on features that are computed once (`head`)."
+    )
+    feature_views: int = knob(
+        2,
+        "With train=head: how many weak views, and strong ones, of each image have their features computed; 0: the test "
+        "view alone, for the least time.",
+        low=0,
+    )
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)
 
     labeled: str = neutral("", "Source of the labeled domain: folder of class folders, CSV or .npz.")

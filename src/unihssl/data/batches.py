@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from unihssl.data.batch_random import BatchRandom, RandomStreams, seed_for, seed_network
+from unihssl.data.frozen_views import FrozenViews
 from unihssl.data.prefetch import Prefetcher
 from unihssl.data.store import Store
 from unihssl.data.views import Views
@@ -29,7 +30,7 @@ class Samples:
         self,
         images: Tensor,
         rows: Tensor,
-        views: Views,
+        views: Views | FrozenViews,
         random: Callable[[str], BatchRandom],
         labels: Tensor | None = None,
     ) -> None:
@@ -49,7 +50,7 @@ class Samples:
     @property
     def has_strong(self) -> bool:
         """Whether the strong view differs from the weak one: images have one, feature vectors do not."""
-        return self.images.dim() > 2
+        return self.views.has_strong(self.images)
 
     @cached_property
     def weak(self) -> Tensor:
@@ -93,7 +94,7 @@ class TrainingDomain:
         self,
         store: Store,
         rows: np.ndarray,
-        views: Views,
+        views: Views | FrozenViews,
         batch: int,
         seed: int,
         labels: Tensor | None = None,

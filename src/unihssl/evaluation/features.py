@@ -35,10 +35,12 @@ class Features:
 
     def write(self, path: Path) -> None:
         """Write an .npz of `x`, `names` and, where classes are known, `y`: training takes it as a domain."""
-        known = {"y": self.labels} if (self.labels != "").any() else {}
+        arrays: dict[str, Any] = {"x": self.x, "names": self.names}
+        if (self.labels != "").any():
+            arrays["y"] = self.labels
         make_folder(path.parent)
         with atomic(path) as temporary, temporary.open("wb") as file:
-            np.savez(file, x=self.x, names=self.names, **known)
+            np.savez(file, **arrays)
 
 
 def extract_features(source: Any, settings: Settings, progress: Progress) -> Features:
@@ -58,7 +60,7 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     views, report = Views(architecture.side, architecture.mean, architecture.std), progress("computing features")
 
     def batches() -> Iterator[Tensor]:
-        for rows in torch.arange(len(store)).split(BATCH):
+        for rows in torch.split(torch.arange(len(store)), BATCH):
             yield views.test(store.take(rows).to(device))
             report(int(rows[-1]) + 1, len(store))
 

@@ -146,7 +146,8 @@ class Trainer:
         if self.settings.graph == "off" or self.fabric.device.type != "cuda":
             return "nothing"
         whole = self.settings.graph == "auto" and self.fabric.world_size == 1
-        return "network" if stage.capture == "step" and not whole else stage.capture
+        capture: Capture = "network" if stage.capture == "step" and not whole else stage.capture
+        return "nothing" if capture == "network" and self.settings.train == "head" else capture
 
     def _asked_to_stop(self, in_step: bool) -> bool:
         """Checked after every step by a single process; by several, only where all of them report together."""
