@@ -62,8 +62,8 @@ class Settings:
     )
     feature_views: int = knob(
         2,
-        "With train=head: how many weak views, and strong ones, of each image have their features computed; 0: the test "
-        "view alone, for the least time.",
+        "With train=head: how many weak views, and strong ones, of each image have their features computed; 0: only "
+        "the test view, in the least time.",
         low=0,
     )
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)

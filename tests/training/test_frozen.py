@@ -21,7 +21,15 @@ from unihssl.training.loop import Trainer
 
 KNOBS = {"train": "head", "backbone": "resnet10t", "image_size": 16, "device": "cpu", "batch_size": 16}
 KNOBS |= {"epochs": 3, "pretrain_epochs": 3, "sup_epochs": 2, "router_epochs": 1, "checkpoint_seconds": 0}
-KNOBS |= {"test_fraction": 0.2, "tensorboard": False, "feature_views": 2, "lr": 0.01, "sup_lr": 0.01, "log_every": 1}
+KNOBS |= {
+    "test_fraction": 0.2,
+    "tensorboard": False,
+    "feature_views": 2,
+    "lr": 0.01,
+    "head_lr": 1,
+    "sup_lr": 0.01,
+    "log_every": 1,
+}
 
 
 @pytest.fixture(scope="module")
