@@ -34,6 +34,7 @@ from unihssl.training.display import Display
 from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
 from unihssl.training.frozen import FrozenBackbone
 from unihssl.training.loop import Trainer
+from unihssl.training.rehearsal import StandIn, rehearse
 from unihssl.training.watch import Watch
 
 CHECKED = 500  # unlabeled training samples, spread over all, that a finished run is checked on
@@ -236,8 +237,6 @@ def _trainer(
     target = pair.unlabeled.domain.has_target_label
     task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), len(data.target) if data.target else 0)
     method = kind(frozen.make_encoder if frozen else encoders, params, task, settings)
-    if frozen:
-        frozen.plan(method, data)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     for part in pair.parts.values():
@@ -249,7 +248,10 @@ def _trainer(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples"
         f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
     )
-    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair))
+    with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
+        stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
+        costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
+    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair), costs)
 
 
 def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:

@@ -114,7 +114,9 @@ class Settings:
     )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 
-    epochs: int = knob(100, "Epochs of the main training stage.", low=0)
+    epochs: int = knob(
+        100, "Epochs of the main training stage; asked for, they are not capped by a default max_steps.", low=0
+    )
     steps: int = knob(0, "Steps of the main training stage, in place of epochs; 0 goes by epochs.", low=0)
     designed_steps: int = knob(
         0,

@@ -20,6 +20,8 @@ _SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_sche
 _SMALL_ENCODER |= {"batch_size": 64, "unlabeled_batch": 0, "epochs": 20, "steps": 0, "bottleneck": 0}
 _SMALL_ENCODER |= {"sup_lr": 0.03, "sup_epochs": 20, "reversal_steps": 1000.0, "teacher_ema": 0.99}
 DATASETS = typing.get_args(typing.get_type_hints(Settings)["dataset"])  # that presets may have entries for
+LENGTHS = {"epochs", "steps", "max_steps"}
+MOST_STEPS = 5000  # of a stage, where nobody says how long to train: 100 epochs of large domains would take days
 BACKBONE_KNOBS: dict[str, Knobs] = {"small_cnn": _SMALL_ENCODER, "mlp": _SMALL_ENCODER}
 
 
@@ -40,6 +42,8 @@ def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
     is_default = preset == preset_name(method.name)
     knobs = preset_knobs | backbone if is_default else backbone | preset_knobs
     knobs["designed_steps"] = knobs.get("steps", 0)
+    if is_default and not backbone and not LENGTHS & {*knobs, *asked}:
+        knobs["max_steps"] = MOST_STEPS
     for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
         if general in asked:
             knobs.pop(special, None)  # else asking for the general one would do nothing

@@ -61,8 +61,8 @@ class EncoderFactory:
 
     def __init__(self, name: str, weights: str, vector_size: int = 0) -> None:
         self._kind = (name, weights, vector_size)
-        encoder, self.architecture, width = build_backbone(*self._kind)
-        self._ready: tuple[nn.Module, int] | None = (encoder, width)
+        encoder, self.architecture, self.width = build_backbone(*self._kind)
+        self._ready: tuple[nn.Module, int] | None = (encoder, self.width)
 
     def __call__(self) -> tuple[nn.Module, int]:
         ready, self._ready = self._ready, None

@@ -4,7 +4,7 @@ import copy
 import hashlib
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,16 @@ import torch
 from torch import Tensor, nn
 
 from unihssl.data.batch_random import BatchRandom, seed_for
-from unihssl.data.batches import PairedData
 from unihssl.data.frozen_views import FrozenViews, ViewName, draw_view, row_numbers
 from unihssl.data.store import Store, as_tensor
 from unihssl.data.views import Views
 from unihssl.errors import UserError
 from unihssl.files import atomic, lock_if_possible, make_folder
-from unihssl.methods.base import Method
 from unihssl.models.backbones import Architecture
 from unihssl.models.classifier import Classifier
 from unihssl.models.encode import encode
 from unihssl.training.display import Display
+from unihssl.training.forecast import duration
 
 FORMAT = 1  # raise it whenever the same images and backbone would give other features
 BATCH = 64
@@ -66,11 +65,12 @@ class FrozenBackbone:
         self._views.append(FrozenViews(views, count, features))
         return row_numbers(store, self.device), self._views[-1]
 
-    def plan(self, method: Method[Any], data: PairedData) -> None:
-        """Find the views that the method asks for, in a rehearsal: a step of each stage on random features."""
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """While entered, features are random ones. Later, `compute` gets the real ones of the views asked for here."""
         self._rehearsing = True
         try:
-            _rehearse(copy.deepcopy(method).to(self.device), data)
+            yield
         finally:
             self._rehearsing = False
             self._wanted = [(views, kind) for views in self._views for kind in views.forget()]
@@ -129,29 +129,6 @@ class FrozenBackbone:
                 f"{duration(self._left * seconds)}, less where they are cached"
             )
         self._left = 0
-
-
-def duration(seconds: float) -> str:
-    """In the unit that suits: `40 seconds`, `7 minutes`, `2.5 hours`.
-
-    >>> duration(5400)
-    '1.5 hours'
-    """
-    if seconds < 90:
-        return f"{max(seconds, 1):.0f} seconds"
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"
-
-
-def _rehearse(method: Method[Any], data: PairedData) -> None:
-    for index, stage in enumerate(method.stages()):
-        data.reseed_before(index)
-        if stage.begin:
-            stage.begin(data)
-        data.load(index, 0, 0.0)
-        if stage.each_epoch:
-            stage.each_epoch(data, 0)
-        method(stage.step, data.batch())
-    method.finish(data)
 
 
 def _definition(views: Views, kind: str) -> dict[str, Any]:
