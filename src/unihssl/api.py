@@ -124,7 +124,7 @@ def train(
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
         settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
         torch.manual_seed(seed_for("weights", settings.seed))
-        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
+        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source), settings.input_size)
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
         frozen = _frozen(fabric, encoders, settings, display) if settings.train == "head" else None
         trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
@@ -239,19 +239,26 @@ def _trainer(
     method = kind(frozen.make_encoder if frozen else encoders, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
-    for part in pair.parts.values():
-        for note in part.domain.notes:
-            display.note(f"note: {note}")
+    for note in [*(note for part in pair.parts.values() for note in part.domain.notes), *method.notes()]:
+        display.note(f"note: {note}")
     labels = f" ({target.sum()} with target labels)" if target.any() else ""
     processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples"
-        f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
+        f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}{_sizes(pair, views)}; {placement}"
     )
     with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
         stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
         costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
     return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair), costs)
+
+
+def _sizes(pair: DomainPair, views: Views) -> str:
+    """The size of stored images, and of those that the network sees."""
+    if not pair.size[0]:
+        return ""
+    stored = "x".join(map(str, pair.size))
+    return f"; images stored at {stored}, seen at {f'{views.side}x{views.side}' if views.side else stored}"
 
 
 def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:

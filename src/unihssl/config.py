@@ -101,6 +101,12 @@ class Settings:
     image_size: int = knob(
         0, "Side of the stored square images; 0: small ones keep their size, else by backbone.", low=0, high=2048
     )
+    input_size: int = knob(
+        0,
+        "Side of the square images that the network sees; 0: the backbone's own. Stored ones follow it.",
+        low=0,
+        high=2048,
+    )
     cache: str = neutral(
         "", "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing."
     )
@@ -130,9 +136,13 @@ class Settings:
     )
     batch_size: int = knob(32, "Samples of each domain in a step.", low=2)
     unlabeled_batch: int = knob(0, "Samples of the unlabeled domain in a step, if other than batch_size.", low=0)
+    optimizer: Literal["sgd", "adamw"] = knob("sgd", "SGD with momentum, or AdamW, which most transformers need.")
     lr: float = knob(5e-4, "Learning rate.", low=0)
+    layer_decay: float = knob(
+        1.0, "Multiplies the backbone's learning rate once more for each layer further from its end.", low=0.01, high=1
+    )
     head_lr: float = knob(1.0, "Multiplies the learning rate of layers that are not in the backbone.", low=0)
-    momentum: float = knob(0.9, "Momentum of SGD.", low=0, high=0.9999)
+    momentum: float = knob(0.9, "Momentum of SGD; the first beta of AdamW.", low=0, high=0.9999)
     nesterov: bool = knob(True, "Nesterov's form of the momentum.")
     weight_decay: float = knob(1e-3, "L2 regularisation.", low=0)
     decay_bias_and_norm: bool = knob(True, "Apply weight decay to biases and normalisation layers too.")

@@ -19,7 +19,14 @@ from unihssl.run_folder import RunFolder
 from unihssl.training import frozen
 from unihssl.training.loop import Trainer
 
-KNOBS = {"train": "head", "backbone": "resnet10t", "image_size": 16, "device": "cpu", "batch_size": 16}
+KNOBS = {
+    "train": "head",
+    "backbone": "resnet10t",
+    "image_size": 16,
+    "input_size": 16,
+    "device": "cpu",
+    "batch_size": 16,
+}
 KNOBS |= {"epochs": 3, "pretrain_epochs": 3, "sup_epochs": 2, "router_epochs": 1, "checkpoint_seconds": 0}
 KNOBS |= {
     "test_fraction": 0.2,
@@ -38,16 +45,6 @@ def weights(tmp_path_factory) -> Path:
     file = tmp_path_factory.mktemp("weights") / "backbone.safetensors"
     save_file(timm.create_model("resnet10t", num_classes=0).state_dict(), file)
     return file
-
-
-@pytest.fixture(autouse=True)
-def small_views(monkeypatch) -> None:
-    """The network sees images as they are stored, which is much faster than at its own 176 pixels."""
-    monkeypatch.setattr("timm.data.resolve_model_data_config", _small_config)
-
-
-def _small_config(model: torch.nn.Module) -> dict:
-    return {"input_size": (3, 16, 16), "mean": (0.5,) * 3, "std": (0.2,) * 3}
 
 
 def fit(arrays, out, weights, method="unihssl", **more) -> unihssl.Model:

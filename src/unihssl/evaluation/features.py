@@ -52,7 +52,7 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     domain = _domain(source, settings)
     if isinstance(domain.items, np.ndarray) and domain.items.ndim == 2:
         raise UserError(f"{domain.name}: these are feature vectors already, not images")
-    encoder, architecture, width = build_backbone(settings.backbone, settings.weights)
+    encoder, architecture, width = build_backbone(settings.backbone, settings.weights, input_size=settings.input_size)
     device = torch.device(pick_device(settings.device))
     encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     size = stored_size((domain,), settings.image_size, architecture.side)

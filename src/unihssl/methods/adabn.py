@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
-from unihssl.methods.batch_norm_stats import set_statistics
+from unihssl.methods.batch_norm_stats import has_batch_norm, set_statistics
 from unihssl.methods.supervised import SupervisedParams
 from unihssl.models.classifier import Classifier
 
@@ -22,6 +22,10 @@ class AdaBN(Method[SupervisedParams]):
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: SupervisedParams) -> nn.Module:
         return nn.ModuleDict({name: Classifier(*make_encoder(), num_classes) for name in ("supervised", "adapted")})
+
+    def notes(self) -> list[str]:
+        none = not has_batch_norm(self.network)
+        return [f"{self.name} is about BatchNorm, of which nothing trains here: it equals supervised"] if none else []
 
     def stages(self) -> list[Stage]:
         return [Stage("supervised", self.step, self.settings, "labeled", trains=self.network["supervised"])]

@@ -158,6 +158,10 @@ class Method(nn.Module, Generic[P]):
         """What to try if the unlabeled domain seems not to have been learnt; settings in it as `Setting`s."""
         return "another method"
 
+    def notes(self) -> list[str]:
+        """What a user should know of these settings on this network before it trains."""
+        return []
+
     def pseudo_classes(self) -> Tensor | None:
         """The pseudo-label of each unlabeled training sample (N_U,), if the method keeps them."""
         return None

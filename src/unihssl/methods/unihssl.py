@@ -14,7 +14,7 @@ from unihssl.data.batches import PairedBatch, PairedData, Samples
 from unihssl.errors import Setting
 from unihssl.losses import expand_labels, mixup_loss, soft_cross_entropy, trusted_cross_entropy
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
-from unihssl.methods.batch_norm_stats import statistics_of
+from unihssl.methods.batch_norm_stats import has_batch_norm, statistics_of
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import Mix, draw_mixing
 from unihssl.methods.prototypes import PrototypeAlignment
@@ -42,6 +42,13 @@ class UniHSSL(Method[UniHSSLParams]):
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: UniHSSLParams) -> nn.Module:
         return Classifier(*make_encoder(), 2 * num_classes, params.bottleneck)
+
+    def notes(self) -> list[str]:
+        if self.params.initial_statistics != "unlabeled" or has_batch_norm(self.network.encoder):
+            return []
+        where = "only that behind the backbone is set" if has_batch_norm(self.network) else "it does nothing here"
+        setting = Setting("initial_statistics", "unlabeled")
+        return [f"{setting} is about BatchNorm, of which the backbone trains none: {where}"]
 
     def stages(self) -> list[Stage]:
         s, p = self.settings, self.params

@@ -1,7 +1,9 @@
 """Any backbone by name: what it takes in, how wide its features are, and on which device it runs."""
 
+import contextlib
 import dataclasses
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +38,13 @@ class Architecture:
         return self.vector_size > 0
 
 
-def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Module, Architecture, int]:
-    """A new encoder with its weights loaded: the module, its architecture, and the width of its features."""
+def build_backbone(
+    name: str, weights: str, vector_size: int = 0, input_size: int = 0
+) -> tuple[nn.Module, Architecture, int]:
+    """A new encoder with its weights loaded: the module, its architecture, and the width of its features.
+
+    `input_size` is the side of the images it will be given; 0 for its own.
+    """
     if bool(vector_size) != (name == "mlp"):
         raise UserError(
             f"backbone {name} takes images, and these are feature vectors: use {Setting('backbone', 'mlp')}"
@@ -47,20 +54,22 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
     if name in SMALL:
         if weights == "pretrained":
             raise UserError(f"there are no pretrained weights for {name}: use {Setting('weights', 'none')}, or a file")
-        architecture = Architecture(name, None, vector_size=vector_size)
+        architecture = Architecture(name, input_size or None, vector_size=vector_size)
         encoder, width = _small(architecture)
     else:
-        encoder, architecture, width = _timm(name, pretrained=weights == "pretrained")
+        encoder, architecture, width = _timm(name, pretrained=weights == "pretrained", side=input_size)
     if weights not in NO_FILE and load_weights_file(encoder, weights):
         architecture = dataclasses.replace(architecture, v1_strides=True)
+    if input_size and not vector_size:
+        _try_input(encoder, name, input_size)
     return encoder, architecture, width
 
 
 class EncoderFactory:
     """Makes encoders of one kind, each with its weights loaded; most methods need one, some several."""
 
-    def __init__(self, name: str, weights: str, vector_size: int = 0) -> None:
-        self._kind = (name, weights, vector_size)
+    def __init__(self, name: str, weights: str, vector_size: int = 0, input_size: int = 0) -> None:
+        self._kind = (name, weights, vector_size, input_size)
         encoder, self.architecture, self.width = build_backbone(*self._kind)
         self._ready: tuple[nn.Module, int] | None = (encoder, self.width)
 
@@ -76,7 +85,7 @@ def rebuild_backbone(architecture: Architecture) -> tuple[nn.Module, int]:
     """The same encoder without weights, to load a trained model into."""
     if architecture.name in SMALL:
         return _small(architecture)
-    encoder, _, width = _timm(architecture.name, pretrained=False)
+    encoder, _, width = _timm(architecture.name, pretrained=False, side=architecture.side or 0)
     if architecture.v1_strides:
         set_v1_strides(encoder)
     return encoder, width
@@ -87,7 +96,8 @@ def _small(architecture: Architecture) -> tuple[nn.Module, int]:
     return encoder, encoder.feature_dim
 
 
-def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]:
+def _timm(name: str, *, pretrained: bool, side: int = 0) -> tuple[nn.Module, Architecture, int]:
+    """timm's model for square images of this side; 0 for its own. Positional embeddings are resampled to it."""
     import timm
     import timm.data
 
@@ -97,12 +107,35 @@ def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]
     tag = PAPER_WEIGHTS.get(name, name)
     create = create_from_hub if pretrained else timm.create_model
     try:
-        encoder: Any = create(tag, num_classes=0)
+        encoder: Any = _create_at(create, tag, side)
     except RuntimeError as error:
         raise UserError(f"backbone '{name}': {error}") from None
     expects = timm.data.resolve_model_data_config(encoder)
-    architecture = Architecture(name, expects["input_size"][1], tuple(expects["mean"]), tuple(expects["std"]))
+    architecture = Architecture(name, side or expects["input_size"][1], tuple(expects["mean"]), tuple(expects["std"]))
     return encoder, architecture, getattr(encoder, "head_hidden_size", None) or encoder.num_features
+
+
+def _create_at(create: Callable[..., nn.Module], tag: str, side: int) -> nn.Module:
+    """Networks with positions need to know the side; the others take images of any, and no such argument."""
+    import timm
+
+    own = timm.get_pretrained_cfg(tag, allow_unregistered=True)
+    if side and (own is None or own.input_size[-1] != side):
+        with contextlib.suppress(TypeError):
+            return create(tag, num_classes=0, img_size=side)
+    return create(tag, num_classes=0)
+
+
+@torch.no_grad()
+def _try_input(encoder: nn.Module, name: str, side: int) -> None:
+    """Refuse a side that the network cannot take, such as one smaller than its patches."""
+    training = encoder.training
+    try:
+        encoder.eval()(torch.zeros(1, 3, side, side))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UserError(f"{name} cannot take images of {side} pixels ({reason}): choose another input_size") from None
+    encoder.train(training)
 
 
 def pick_device(name: str) -> str:
