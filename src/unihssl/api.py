@@ -235,17 +235,21 @@ def _trainer(
         freeze=partial(frozen.freeze, count=settings.feature_views) if frozen else None,
     )
     target = pair.unlabeled.domain.has_target_label
-    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), len(data.target) if data.target else 0)
+    targets = len(data.target) if data.target else 0
+    labels = pair.labeled.domain.labels[pair.labeled.split.train]
+    counts = tuple(np.bincount(labels, minlength=len(pair.classes)).tolist())
+    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), targets, counts)
     method = kind(frozen.make_encoder if frozen else encoders, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     for note in [*(note for part in pair.parts.values() for note in part.domain.notes), *method.notes()]:
         display.note(f"note: {note}")
-    labels = f" ({target.sum()} with target labels)" if target.any() else ""
+    with_target = f" ({target.sum()} with target labels)" if target.any() else ""
     processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples"
-        f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}{_sizes(pair, views)}; {placement}"
+        f"{with_target}; {settings.method} on {backbone.name}, {fabric.device}{processes}"
+        f"{_sizes(pair, views)}; {placement}"
     )
     with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
         stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)

@@ -120,6 +120,14 @@ class Settings:
     )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 
+    class_weight: Literal["none", "balanced", "logit_adjust"] = knob(
+        "none",
+        "Imbalance of the labeled classes: weigh their loss by inverse frequency, or train on logits shifted by their "
+        "log frequency (Menon et al., 2021).",
+    )
+    sampling: Literal["shuffle", "balanced"] = knob(
+        "shuffle", "Labeled samples of a step: all in turn, or every class equally often."
+    )
     epochs: int = knob(
         100, "Epochs of the main training stage; asked for, they are not capped by a default max_steps.", low=0
     )
@@ -181,6 +189,10 @@ class Settings:
     tensorboard: bool = neutral(True, "Write TensorBoard events beside metrics.jsonl.")
 
     def __post_init__(self) -> None:
+        if self.class_weight != "none" and self.sampling == "balanced":
+            raise UserError(
+                f"class_weight={self.class_weight} and sampling=balanced correct one imbalance twice: use either"
+            )
         if self.unlabeled_batch == 1:
             raise UserError(
                 "unlabeled_batch must be 0 (as batch_size) or at least 2: BatchNorm cannot do with one sample"

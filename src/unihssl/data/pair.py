@@ -98,7 +98,8 @@ class DomainPair:
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
             store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
-            domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role))
+            balanced = role == "labeled" and settings.sampling == "balanced"
+            domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced))
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.data.batches import PairedBatch, PairedData
@@ -32,7 +31,7 @@ class AdaBN(Method[SupervisedParams]):
 
     def step(self, batch: PairedBatch) -> Losses:
         losses, labeled = Losses(), batch.all_labeled
-        losses.add("labeled", F.cross_entropy(self.network["supervised"](labeled.weak), labeled.y))
+        losses.add("labeled", self.labeled_loss(self.network["supervised"](labeled.weak), labeled.y))
         return losses
 
     def finish(self, data: PairedData) -> None:

@@ -69,7 +69,7 @@ class Routed(Method[R]):
 
     def learn_labels(self, batch: PairedBatch) -> Losses:
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(self.network["supervised"](batch.labeled.crop), batch.labeled.y))
+        losses.add("labeled", self.labeled_loss(self.network["supervised"](batch.labeled.crop), batch.labeled.y))
         return losses
 
     def learn_domain(self, batch: PairedBatch) -> Losses:

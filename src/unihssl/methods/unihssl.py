@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unihssl.data.batches import PairedBatch, PairedData, Samples
 from unihssl.errors import Setting
-from unihssl.losses import expand_labels, mixup_loss, soft_cross_entropy, trusted_cross_entropy
+from unihssl.losses import expand_labels, mixup_loss, trusted_cross_entropy
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
 from unihssl.methods.batch_norm_stats import has_batch_norm, statistics_of
 from unihssl.methods.mcc import class_confusion
@@ -72,7 +72,7 @@ class UniHSSL(Method[UniHSSLParams]):
         """Eq. 1. The first C outputs are the C-class model; the others are not trained before stage 2."""
         logits = self.network(batch.all_labeled.weak)[:, : self.num_classes]
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits, batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(logits, batch.all_labeled.y))
         return losses
 
     def begin_adapt(self, data: PairedData) -> None:
@@ -148,7 +148,7 @@ class UniHSSL(Method[UniHSSLParams]):
 
         losses = Losses()
         true_logits, true_labels = torch.cat([logits["labeled"], target_logits]), torch.cat([labels, target_labels])
-        losses.add("labeled", soft_cross_entropy(true_logits, true_labels).mean(), p.lambda_cl)
+        losses.add("labeled", self.labeled_loss(true_logits, true_labels), p.lambda_cl)
         kept_only = p.pseudo_mean == "kept"
         pseudo_loss = trusted_cross_entropy(student_logits, targets, trusted, kept_only=kept_only)
         losses.add("pseudo", pseudo_loss, p.lambda_pl * rise)
