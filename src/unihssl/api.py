@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import torch
 from unihssl import methods
 from unihssl.config import Settings, changes_result, describe_knobs, parse, parse_saved
 from unihssl.data.batch_random import seed_for
+from unihssl.data.cache import cache_folder
 from unihssl.data.domain import Domain
 from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
@@ -38,8 +40,10 @@ from unihssl.run_folder import RunFolder, RunLock
 from unihssl.training.callbacks import Callback, running, with_own
 from unihssl.training.checkpoint import fingerprint
 from unihssl.training.display import Display, watched
-from unihssl.training.fabric import Fabric, make_fabric
+from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
+from unihssl.training.frozen import FrozenBackbone
 from unihssl.training.loop import Trainer
+from unihssl.training.rehearsal import StandIn, rehearse
 from unihssl.training.watch import Watch
 
 _training = threading.Lock()  # torch's random state belongs to the process: runs in other threads wait
@@ -160,15 +164,21 @@ def train(
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
         settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
         torch.manual_seed(seed_for("weights", settings.seed))
-        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source), settings.channels)
+        s = settings
+        encoders = EncoderFactory(s.backbone, s.weights, vector_size(source), s.channels, s.input_size)
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
-        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs)
+        frozen = _frozen(fabric, encoders, settings, display) if settings.train == "head" else None
+        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
         if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
             _describe(folder, settings, params, pair, knobs, resumed)
         own = with_own(callbacks, settings) if fabric.is_global_zero else []
         with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
+            if frozen:
+                frozen.compute()
             trainer.fit(pair.truth, display, own)
             network, backbone, place = trainer.method.network, encoders.architecture, fabric.device
+            if frozen:
+                frozen.attach(network)
             windows = {role: part.windows for role, part in pair.parts.items()}
             model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
             model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
@@ -287,6 +297,7 @@ def _trainer(
     params: Any,
     display: Display,
     concurrent_runs: int,
+    frozen: FrozenBackbone | None,
 ) -> Trainer:
     """The method on its training data, ready to train."""
     backbone, s = encoders.architecture, settings
@@ -294,23 +305,54 @@ def _trainer(
     shard = (fabric.global_rank, fabric.world_size)
     kind = methods.get(settings.method)
     data, placement = pair.training_data(
-        views, settings, fabric.device, shard, concurrent_runs, with_truth=kind.needs_truth
+        views,
+        settings,
+        fabric.device,
+        shard,
+        concurrent_runs,
+        with_truth=kind.needs_truth,
+        freeze=partial(frozen.freeze, count=settings.feature_views) if frozen else None,
     )
     target = pair.unlabeled.domain.has_target_label
-    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), len(data.target) if data.target else 0)
-    method = kind(encoders, params, task, settings)
+    targets = len(data.target) if data.target else 0
+    labels = pair.labeled.domain.labels[pair.labeled.split.train]
+    counts = tuple(np.bincount(labels, minlength=len(pair.classes)).tolist())
+    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), targets, counts)
+    method = kind(frozen.make_encoder if frozen else encoders, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
-    for part in pair.parts.values():
-        for note in part.domain.notes:
-            display.note(f"note: {note}")
-    labels = f" ({target.sum()} with target labels)" if target.any() else ""
+    for note in [*(note for part in pair.parts.values() for note in part.domain.notes), *method.notes()]:
+        display.note(f"note: {note}")
+    with_target = f" ({target.sum()} with target labels)" if target.any() else ""
     processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples"
-        f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
+        f"{with_target}; {settings.method} on {backbone.name}, {fabric.device}{processes}"
+        f"{_sizes(pair, views)}; {placement}"
     )
-    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair))
+    with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
+        stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
+        costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
+    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair), costs)
+
+
+def _sizes(pair: DomainPair, views: Views) -> str:
+    """The size of stored images, and of those that the network sees."""
+    if not pair.size[0]:
+        return ""
+    stored = "x".join(map(str, pair.size))
+    return f"; images stored at {stored}, seen at {f'{views.side}x{views.side}' if views.side else stored}"
+
+
+def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:
+    """The backbone that stays as it is."""
+    if encoders.architecture.takes_vectors:
+        raise UserError(
+            f"{Setting('train', 'head')} freezes a backbone of images, and these are feature vectors: leave it out"
+        )
+    encoder, width = encoders()
+    autocast, cache = autocast_dtype(settings, fabric.device), cache_folder(settings.cache)
+    return FrozenBackbone(encoder, width, encoders.architecture, fabric.device, autocast, cache, display)
 
 
 def _describe(

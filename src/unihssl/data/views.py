@@ -36,6 +36,10 @@ class Views:
     least_area: float = 0.08  # of a resized crop
     strong_view: StrongView = "randaugment"
 
+    def has_strong(self, images: Tensor) -> bool:
+        """Whether the strong view differs from the weak one: images have one, feature vectors do not."""
+        return images.dim() > 2
+
     def test(self, images: Tensor) -> Tensor:
         """The centre of the image."""
         if images.dim() == 2:
