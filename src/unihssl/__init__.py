@@ -13,16 +13,20 @@ if TYPE_CHECKING:
     from unihssl.errors import UserError
     from unihssl.evaluation.model import Model
     from unihssl.evaluation.model import load_model as load
+    from unihssl.experiments.selection import select
+    from unihssl.training.callbacks import Callback
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load"]
+__all__ = ["Callback", "Model", "UserError", "__version__", "evaluate", "fit", "load", "select"]
 
 _MODULES = {
+    "Callback": "training.callbacks",
     "Model": "evaluation.model",
     "load": "evaluation.model",
     "UserError": "errors",
     "evaluate": "api",
     "fit": "api",
+    "select": "experiments.selection",
 }
 
 

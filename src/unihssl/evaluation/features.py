@@ -7,15 +7,15 @@ from torch import nn
 from unihssl.data.store import Store
 from unihssl.errors import UserError
 from unihssl.evaluation.model import Model
-from unihssl.models.classifier import Classifier
+from unihssl.models.classifier import Classifier, main_classifier
 
 BATCH = 256
 
 
 def classifier_of(model: Model) -> Classifier:
     """The network whose features are meant; for a routed method, the adapted one of its three."""
-    network = model.network["adapted"] if isinstance(model.network, nn.ModuleDict) else model.network
-    if not isinstance(network, Classifier):
+    network = main_classifier(model.network)
+    if network is None:
         raise UserError(f"method {model.method}: its network is no Classifier, so it has no features")
     return network
 

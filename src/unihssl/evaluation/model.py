@@ -1,6 +1,5 @@
 """A trained model: load, save, predict."""
 
-import csv
 import dataclasses
 import warnings
 from collections.abc import Sequence
@@ -22,24 +21,14 @@ from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
-from unihssl.files import atomic
+from unihssl.evaluation.novelty import Reference
+from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
+from unihssl.models.classifier import main_classifier, record_features
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Predictions:
-    """What a model predicts for each of N samples."""
-
-    names: tuple[str, ...]
-    classes: np.ndarray  # (N,) as named in training
-    probabilities: dict[str, np.ndarray]  # prediction rule -> (N, C)
-    unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
-    oracle: tuple[str, str] | None = None  # the rules to use if the domain were known: labeled, unlabeled
-    notes: tuple[str, ...] = ()
 
 
 class Model:
@@ -71,6 +60,9 @@ class Model:
         self.device = torch.device(device)
         self.result: dict[str, Any] = {}
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
+        self.reference: Reference | None = None  # what novelty is measured from
+        self.settings = Settings()  # of its run: how CSV files are read
+        self.folder: Path | None = None  # of its run
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -89,6 +81,28 @@ class Model:
         if domain is None:
             raise UserError(f"method {self.method} does not tell the domains apart")
         return domain
+
+    def novelty(self, samples: Any) -> np.ndarray:
+        """How far each sample lies from all that the model was trained on: percentiles (N,), 0 to 100.
+
+        >>> model.novelty("new_scans")
+        array([12.5, 99.9, 47.1])
+
+        99 means: the nearest training sample, of either domain, is farther away than for 99% of the training samples
+        themselves, in angles between features.
+        """
+        found = self._of_all(samples).novelty
+        if found is None:
+            raise UserError(NO_REFERENCE)
+        return found
+
+    def score(self, samples: Any, labels: Any) -> float:
+        """The share of samples whose predicted class is their label (N,)."""
+        classes, truth = self.predict(samples), np.asarray(labels)
+        if len(classes) != len(truth):
+            raise UserError(f"{len(classes)} samples but {len(truth)} labels")
+        class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
+        return float(np.mean(classes.astype(str) == truth.astype(str)))
 
     def probabilities(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C) by the rule that this model uses."""
@@ -162,19 +176,36 @@ class Model:
         return found
 
     @torch.inference_mode()
-    def predict_store(self, store: Store, rows: np.ndarray | None = None, batch: int = 256) -> Predictions:
+    def predict_store(
+        self, store: Store, rows: np.ndarray | None = None, batch: int = 256, *, keep_features: bool = False
+    ) -> Predictions:
         """Predictions for rows of a decoded store (all by default)."""
         chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
-        outputs = [self._output(store.take(part.to(store.samples.device))) for part in torch.split(chosen, batch)]
+        outputs: list[Output] = []
+        features: list[Tensor] = []
+        novelty: list[Tensor] = []
+        for part in torch.split(chosen, batch):
+            with record_features(self.network) as seen:
+                outputs.append(self._output(store.take(part.to(store.samples.device))))
+            features += seen if keep_features else []
+            novelty += [self.reference.novelty(x) for x in seen] if self.reference else []
         rules = outputs[0].probabilities
         probabilities = {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules}
         classes = self.classes_[probabilities[self.rule].argmax(1)]
         domain = [o.unlabeled_domain for o in outputs if o.unlabeled_domain is not None]
-        domains = torch.cat(domain).cpu().numpy() if domain else None
-        return Predictions(tuple(map(str, chosen.tolist())), classes, probabilities, domains, outputs[0].oracle)
+        return Predictions(
+            tuple(map(str, chosen.tolist())),
+            classes,
+            probabilities,
+            _joined(domain),
+            outputs[0].oracle,
+            novelty=_joined(novelty),
+            features=_joined(features),
+            model=self,
+        )
 
     def save(self, path: str | Path) -> None:
-        """Write model.safetensors and its model.json into a folder."""
+        """Write model.safetensors, its model.json and, for `novelty`, features.safetensors into a folder."""
         description = {
             "format": FORMAT,
             "method": self.method,
@@ -183,7 +214,9 @@ class Model:
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
         }
-        RunFolder(path).write_model(description, self.network.state_dict())
+        folder = RunFolder(path)
+        folder.write_model(description, self.network.state_dict())
+        folder.write_features(self.reference.tensors() if self.reference else None)
 
     def _output(self, samples: Tensor) -> Output:
         x = self.views.test(samples.to(self.device))
@@ -197,7 +230,8 @@ class Model:
             names = tuple(str(p) for p in paths)
             return Domain("images", paths, names, np.full(len(paths), -1), tuple(self.classes_.tolist()))
         # A list of two is two samples here, not samples and labels.
-        found = read(np.stack(samples) if isinstance(samples, list) else samples, Settings(), "given")
+        reading = dataclasses.replace(self.settings, target_labels="")
+        found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
         expected = self.architecture.vector_size
         shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
         if not expected and len(shape) == 2 and shape[1] in (1, 3) and self.stored_size[1] not in (1, 3):
@@ -236,6 +270,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         saved = description["architecture"]
         architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
@@ -246,9 +282,23 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
     if folder.is_finished:
-        model.result = folder.read_result()
+        model.result, model.folder = folder.read_result(), folder.path
+    if folder.is_run:
+        (model.settings,) = parse_saved(folder.read_config(), (Settings,))
     model.audited = folder.read_audit()
+    model.reference = _read_reference(folder, model)
     return model
+
+
+def _read_reference(folder: RunFolder, model: Model) -> Reference | None:
+    saved = folder.read_features()
+    if saved is None:
+        return None
+    classifier = main_classifier(model.network)
+    fits = {"features", "distances"} <= saved.keys() and len(saved["features"]) == len(saved["distances"]) > 0
+    if not fits or classifier is None or saved["features"].shape[1:] != (classifier.feature_dim,):
+        raise UserError(f"{folder.features}: does not fit its {folder.model.name}; without this file the model loads")
+    return Reference.from_tensors(saved).to(model.device)
 
 
 def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
@@ -258,22 +308,8 @@ def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
         raise UserError(f"{folder.path}: its method '{method}' is not installed here: {error}") from None
 
 
-def write_predictions(path: Path, model: Model, predictions: Predictions, max_risk: float | None = None) -> None:
-    """Write a CSV file: path, class, confidence, a probability for each class, and that of the unlabeled domain.
-
-    Of an audited model confidences and probabilities are calibrated, and `abstain` says where to give no answer.
-    """
-    probabilities = model.calibrated(predictions)
-    audited = model.audited is not None
-    abstain = model.abstains(predictions, max_risk) if audited else np.zeros(len(probabilities), dtype=bool)
-    columns = ["path", "class", "confidence", *["abstain"] * audited, *(f"p({c})" for c in model.classes_)]
-    with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([*columns, "p(unlabeled domain)"])
-        for i, (name, best, row) in enumerate(zip(predictions.names, predictions.classes, probabilities, strict=True)):
-            domain = "" if predictions.unlabeled_domain is None else f"{predictions.unlabeled_domain[i]:.6f}"
-            answer = [name, best, f"{row.max():.6f}", *(["yes" if abstain[i] else "no"] if audited else [])]
-            writer.writerow([*answer, *(f"{p:.6f}" for p in row), domain])
+def _joined(parts: list[Tensor]) -> np.ndarray | None:
+    return torch.cat(parts).cpu().numpy() if parts else None
 
 
 def _image_paths(samples: Any) -> list[Path] | None:

@@ -14,7 +14,6 @@ from unihssl.data.label_file import find_rows, write_label_file
 from unihssl.data.store import fill_store
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit_run import audited_domain, trained_on, without
-from unihssl.evaluation.features import classifier_of, store_features
 from unihssl.evaluation.model import Model
 from unihssl.evaluation.suggest import WAYS, choose
 from unihssl.run_folder import RunFolder
@@ -78,5 +77,7 @@ def _outputs(model: Model, domain: Domain, rows: np.ndarray) -> tuple[np.ndarray
     part = replace(domain.keep(rows), labels=np.full(len(rows), UNKNOWN))
     part, store = fill_store(part, model.stored_size)
     readable = rows[np.isin([domain.names[row] for row in rows], part.names)]
-    probabilities = model.probabilities(model.predict_store(store))
-    return readable, probabilities, store_features(classifier_of(model), model, store)
+    found = model.predict_store(store, keep_features=True)
+    if found.features is None:
+        raise UserError(f"method {model.method}: its network shows no features; choose {Setting('by', 'margin')}")
+    return readable, model.probabilities(found), found.features

@@ -1,0 +1,53 @@
+"""`unihssl select`"""
+
+from pathlib import Path
+
+import typer
+
+from unihssl.cli.options import DEVICE, JSON, print_json
+
+SHOWN = ("ensemble", "corr_c", "class_ami")  # beside the score that ranks
+
+
+def select(
+    runs: list[Path] = typer.Argument(help="Folders of finished runs on one pair of domains, or of folders of them."),
+    by: str | None = typer.Option(None, help="Another score to rank by.", show_default="the one that chose best"),
+    unlabeled: str | None = typer.Option(None, help="Where the unlabeled domain is now."),
+    device: str = DEVICE,
+    json: bool = JSON,
+) -> None:
+    """Rank finished runs without any label of the unlabeled domain.
+
+    The runs may differ in method, settings and seed. They are compared by their predictions on unlabeled images that
+    trained them all; no test image is looked at. How the scores were chosen and how far they can be trusted:
+    docs/select.md.
+    """
+    from unihssl.experiments.selection import MEASURED, VALIDATOR, select
+
+    by = by or VALIDATOR
+    ranked = select(runs, by, unlabeled=unlabeled, device=device)
+    if json:
+        rows = [
+            {"run": str(c.run), "name": c.name, "seed": c.seed, "score": c.scores[by], "scores": c.scores}
+            | {"warnings": c.warnings}
+            for c in ranked
+        ]
+        measured = MEASURED._asdict() if by == VALIDATOR else None
+        return print_json({"best": str(ranked[0].run), "by": by, "measured": measured, "runs": rows})
+    from rich.console import Console
+    from rich.table import Column, Table
+
+    shown = list(dict.fromkeys([by, *(name for name in SHOWN if name in ranked[0].scores)]))
+    folders = Column("folder", overflow="fold")
+    table = Table("", "run", "seed", *shown, "warnings", folders, title="Runs, best first", title_justify="left")
+    for place, c in enumerate(ranked, start=1):
+        numbers = [f"{c.scores[name]:.3f}" for name in shown]
+        table.add_row(str(place), c.name, str(c.seed), *numbers, str(len(c.warnings)), str(c.run))
+    Console().print(table)
+    typer.echo(f"Best by {by}: {ranked[0].run}")
+    if by == VALIDATOR:
+        typer.echo(
+            f"Measured on {MEASURED.pairs} pairs, its choice was {MEASURED.regret:.1f} points below the best run on "
+            f"the unlabeled domain, a random choice {MEASURED.random:.1f}, the worst {MEASURED.worst:.1f}. To know the "
+            "accuracy, label a sample: unihssl audit"
+        )
