@@ -11,7 +11,7 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.domain import Domain, unlabeled_domain
 from unihssl.data.label_file import LabelFile, find_rows, labeled_rows, read_label_file, write_label_file
-from unihssl.data.readers import is_reference
+from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit import audit_answer, calibrated, draw_sample, fit_temperature, share
@@ -80,8 +80,11 @@ def audited_domain(run: RunFolder, model: Model, settings: Settings, given: Any 
     """The run's unlabeled domain, as far as it was readable; or all of the source given in its place."""
     record = run.read_split()["unlabeled"]
     source = record["source"] if given is None else given
-    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
-        raise UserError(f"{source}: the unlabeled data of this run is not there; say where with {Setting('unlabeled')}")
+    parts = several(source) if isinstance(source, str) else []
+    if gone := [part for part in parts if not is_reference(part) and not Path(part).exists()]:
+        raise UserError(
+            f"{gone[0]}: the unlabeled data of this run is not there; say where with {Setting('unlabeled')}"
+        )
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     if given is not None:
         return domain

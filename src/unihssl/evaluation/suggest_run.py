@@ -77,6 +77,6 @@ def _outputs(model: Model, domain: Domain, rows: np.ndarray) -> tuple[np.ndarray
     part, store = model.decode(part, "unlabeled")
     readable = rows[np.isin([domain.names[row] for row in rows], part.names)]
     found = model.predict_store(store, keep_features=True)
-    if found.features is None:
-        raise UserError(f"method {model.method}: its network shows no features; choose {Setting('by', 'margin')}")
-    return readable, model.probabilities(found), found.features
+    probabilities = model.probabilities(found)
+    features = probabilities if found.features is None else found.features  # a network of another kind shows none
+    return readable, probabilities, features
