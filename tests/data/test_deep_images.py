@@ -1,6 +1,10 @@
 """Images of more than 8 bits and of any number of channels, against the values that they were written from."""
 
+import hashlib
 import os
+import sys
+import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +13,17 @@ import pytest
 import tifffile
 from PIL import Image
 from pydicom.data import get_testdata_file
-from test_images import png_16
+from test_images import TO_STORED, png_16
 
 import unihssl
 from unihssl.config import Settings
+from unihssl.data.cache import files_signature
+from unihssl.data.decode import content_key
 from unihssl.data.images import upright_size
+from unihssl.data.intensity import Window
 from unihssl.data.pair import DomainPair, load_pair, read_domains
+from unihssl.data.rendering import PNG_16, Rendering, render
+from unihssl.data.values import upright
 from unihssl.errors import UserError
 
 SIDE = 24
@@ -261,7 +270,7 @@ class TestDicom:
     def test_a_missing_package(self, tmp_path, monkeypatch, package, extra):
         write, dtype = (write_dicom, "int16") if package == "pydicom" else (write_tiff, "float64")
         folders = two(tmp_path, write, 4095, dtype)
-        monkeypatch.setitem(__import__("sys").modules, package, None)
+        monkeypatch.setitem(sys.modules, package, None)
         with pytest.raises(UserError, match=rf"needs {package}.*pip install 'unihssl\[{extra}\]'"):
             load(*folders)
 
@@ -293,7 +302,7 @@ def test_what_may_not_be_opened(tmp_path):
     Image.new("L", (8, 8)).save(folders[0] / "a/other.png", format="GIF")
     large = bytearray((folders[0] / "a/0.png").read_bytes())
     large[16:24] = (13370).to_bytes(4, "big") * 2
-    crc = __import__("zlib").crc32(large[12:29]).to_bytes(4, "big")
+    crc = zlib.crc32(large[12:29]).to_bytes(4, "big")
     large[29:33] = crc
     (folders[0] / "a/large.png").write_bytes(large)
     (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
@@ -362,3 +371,34 @@ def test_five_channels_train_and_load(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "photo.jpg")
     with pytest.raises(UserError, match=r"photo\.jpg: 3 channels \(or pages\), and channels=5"):
         loaded.predict(tmp_path / "photo.jpg")
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_deep_images_come_out_upright(orientation):
+    true = np.arange(2 * 3 * 1).reshape(2, 3, 1).astype(np.uint8)
+    stored = np.asarray(TO_STORED[orientation](Image.fromarray(true[..., 0])))[..., None]
+    np.testing.assert_array_equal(upright(stored, orientation), true)
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_transparent_deep_pixels_are_laid_on_white(tmp_path, channels):
+    pixels = values(0, 65535, "uint16", channels)
+    write_png(tmp_path / "image", pixels)
+    window = Window((0,), (65535,), (0, 65535))
+    found, unscaled = render((tmp_path / "image.png").read_bytes(), Rendering((SIDE, SIDE), 3, {PNG_16: (window,)}))
+    colours, alpha = level(pixels[..., :-1], 0, 65535), pixels[..., -1:] / 65535
+    assert np.abs(found - (alpha * colours + (1 - alpha) * 255)).max() <= 1 and not unscaled
+
+
+def test_plain_images_have_the_keys_that_they_always_had():
+    """As version 0.1.0 had them: decoded images that are in the cache are found, and stopped runs can be resumed."""
+    digests = [hashlib.blake2b(content, digest_size=32).digest() for content in (b"one", b"two")]
+    plain = Rendering((8, 9))
+    assert content_key(digests, plain) == "3956284cf7b42cbb459195992e14b2a5debe5414bf92792a11e7879c12d99744"
+    signature = "41161f5b3c9ff24f1724e1df3d1f3ba4f004b9b1944d643300bd23709235c1a1"
+    assert files_signature([Path("/no/such/file")], plain) == signature
+    window = Window((0,), (4096,), (0, 4000))
+    others = [Rendering((8, 9), 1), Rendering((8, 9), 3, {PNG_16: (window,)})]
+    assert len({content_key(digests, how) for how in (plain, *others)}) == 3
+    same = replace(others[1], windows={PNG_16: (replace(window, seen=(0, 4090)),)})
+    assert content_key(digests, same) == content_key(digests, others[1])

@@ -1,7 +1,6 @@
 """DICOM images, read with pydicom (extra `medical`)."""
 
 import io
-from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -61,7 +60,7 @@ def _read(file: BinaryIO, **options: bool) -> Any:
         raise ValueError(f"not a readable DICOM file ({error})") from None
 
 
-def _pydicom() -> ModuleType:
+def _pydicom() -> Any:
     try:
         import pydicom
         import pydicom.pixels

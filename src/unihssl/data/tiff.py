@@ -2,7 +2,6 @@
 
 import io
 import logging
-from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -111,7 +110,7 @@ def _open(file: BinaryIO) -> Any:
         raise ValueError(f"not a readable TIFF ({error})") from None
 
 
-def _tifffile() -> ModuleType:
+def _tifffile() -> Any:
     try:
         import tifffile
     except ImportError:

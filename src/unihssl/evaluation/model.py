@@ -16,7 +16,7 @@ from unihssl.data.domain import Domain
 from unihssl.data.images import SUFFIXES, find_images
 from unihssl.data.intensity import Window, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
-from unihssl.data.readers import read
+from unihssl.data.readers import left_out_note, read
 from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
@@ -293,8 +293,8 @@ class Model:
             return samples
         paths = _image_paths(samples)
         if paths is not None:
-            names = tuple(str(p) for p in paths)
-            return Domain("images", paths, names, np.full(len(paths), -1), tuple(self.classes_.tolist()))
+            names, classes = tuple(str(p) for p in paths), tuple(self.classes_.tolist())
+            return Domain("images", paths, names, np.full(len(paths), -1), classes, notes=_left_out_notes(samples))
         # A list of two is two samples here, not samples and labels.
         reading = dataclasses.replace(self.settings, target_labels="")
         found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
@@ -383,6 +383,13 @@ def _joined(parts: list[Tensor]) -> np.ndarray | None:
     return torch.cat(parts).cpu().numpy() if parts else None
 
 
+def _left_out_notes(samples: Any) -> tuple[str, ...]:
+    """A note for each folder in which files are left out by their suffix."""
+    given = [Path(s) for s in ([samples] if isinstance(samples, str | Path) else samples)]
+    notes = {folder: left_out_note(folder) for folder in given if folder.is_dir()}
+    return tuple(f"{folder}: {note}" for folder, note in notes.items() if note)
+
+
 def _image_paths(samples: Any) -> list[Path] | None:
     """The image files of a folder, a path or a list of either; None if these are not paths to images."""
     if isinstance(samples, str | Path):
@@ -402,5 +409,6 @@ def _image_paths(samples: Any) -> list[Path] | None:
         else:
             paths.append(given)
     if not paths:
-        raise UserError(f"{samples[0]}: no images found (looked for {', '.join(sorted(SUFFIXES))})")
+        others = "".join(f"; {note}" for note in _left_out_notes(samples))
+        raise UserError(f"{samples[0]}: no images found (looked for {', '.join(sorted(SUFFIXES))}){others}")
     return paths
