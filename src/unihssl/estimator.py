@@ -59,13 +59,15 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, sample_domain: Any = None) -> "HSSLClassifier":  # noqa: N803
         """Train on all samples; nothing is held out."""
         samples = self._samples(X, y, reset=True)
-        labels = column_or_1d(np.asarray(y), warn=True)
+        labels = column_or_1d(as_array(y), warn=True)
         known = is_known(labels)
         target = target_rows(known, sample_domain)
         check_consistent_length(samples, labels, target)
         check_classification_targets(labels[known])
         if not known[~target].all():
             raise ValueError(f"{(~known[~target]).sum()} samples of the source domain have no label")
+        if samples.dtype == object and not target.any():
+            raise ValueError("no image is of the target domain: mask some labels, or pass sample_domain")
         self.classes_ = np.unique(labels[~target])
         numbers = _class_numbers(labels, known, self.classes_)
         unlabeled = target if target.any() else np.ones_like(target)  # one domain alone is its own target
@@ -96,7 +98,7 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
         """Accuracy on the samples whose label is known."""
-        labels = column_or_1d(np.asarray(y))
+        labels = column_or_1d(as_array(y))
         known = is_known(labels)
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels[known], self.predict(X)[known], sample_weight=weight))
@@ -139,7 +141,7 @@ def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
         steps = getattr(estimator, "steps", None)
         samples, classifier = (estimator[:-1].transform(X), steps[-1][1]) if steps else (X, estimator)
         if y is not None or sample_domain is not None:
-            known = is_known(np.asarray(y)) if y is not None else np.ones(len(sample_domain), bool)
+            known = is_known(as_array(y)) if y is not None else np.ones(len(sample_domain), bool)
             target = target_rows(known, sample_domain)
             samples = samples[target] if target.any() else samples
         found = label_free_scores(
@@ -150,6 +152,12 @@ def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
         return found[name]
 
     return score
+
+
+def as_array(labels: Any) -> np.ndarray:
+    """The labels as an array; in a list, None and NaN among names stay what they are."""
+    array = np.asarray(labels)
+    return np.array(labels, dtype=object) if array.dtype.kind == "U" and isinstance(labels, list | tuple) else array
 
 
 def is_known(labels: np.ndarray) -> np.ndarray:

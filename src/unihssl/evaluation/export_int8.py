@@ -1,5 +1,6 @@
 """The export of a run's model as int8: calibrated on its training samples, and its price measured."""
 
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -40,18 +41,20 @@ def export_int8(
         raise UserError(f"{path}: {Setting('int8', True)} is for .onnx files")
     given = {"labeled": labeled, "unlabeled": unlabeled}
     seen = {role: training_samples(run, role, model, settings, given[role], CALIBRATION) for role in ROLES}
-    make_folder(path.parent)
-    with tempfile.TemporaryDirectory() as folder, atomic(path) as temporary:
-        exact = Path(folder, "float.onnx")
+    with tempfile.TemporaryDirectory() as folder:
+        exact, quantized = Path(folder, "float.onnx"), Path(folder, "int8.onnx")
         metadata = export_model(model, exact, seen["unlabeled"])
-        quantize(exact, temporary, np.concatenate(list(seen.values())))
+        quantize(exact, quantized, np.concatenate(list(seen.values())))
         tested = _tested(run, model, settings, given)
         metadata["int8"] = {
-            role: _accuracies(onnx_run(exact), onnx_run(temporary), *tested.get(role, (seen[role], None)))
+            role: _accuracies(onnx_run(exact), onnx_run(quantized), *tested.get(role, (seen[role], None)))
             for role in ROLES
         }
         _refuse_loss(path, metadata["int8"], max_loss)
-        edit_metadata(temporary, metadata)
+        edit_metadata(quantized, metadata)
+        make_folder(path.parent)
+        with atomic(path) as temporary:
+            shutil.copyfile(quantized, temporary)
     return metadata
 
 

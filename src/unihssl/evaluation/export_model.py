@@ -1,25 +1,25 @@
 """The export of a trained model: what its file holds beside the network."""
 
 import copy
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import unihssl
 from unihssl import methods
 from unihssl.errors import UserError
 from unihssl.evaluation.model import Model
 from unihssl.export.graph import InferenceGraph
 
 AUDIT = ("temperature", "labeled_temperature", "threshold", "max_risk", "delta")  # what predictions need of an audit
-CHECKED = 4  # samples that a written file is compared with PyTorch on
+CHECKED = 3  # samples of each kind that a written file is compared with PyTorch on
 
 
 def export_model(model: Model, path: Path, samples: np.ndarray | None = None) -> dict[str, Any]:
     """Write a model as ONNX or, by the suffix .pt2, for `torch.export.load`; returns the metadata.
 
-    `samples` (N, ...) are decoded samples to check the file on; random ones by default.
+    The file is checked on random samples, and on the first of `samples` (N, ...), decoded ones, if there are any.
     """
     from unihssl.export.files import write_onnx, write_pt2
 
@@ -29,7 +29,9 @@ def export_model(model: Model, path: Path, samples: np.ndarray | None = None) ->
     if path.is_dir():
         raise UserError(f"{path}: is a folder; name a file in it")
     metadata = describe(model)
-    check = random_samples(model, CHECKED) if samples is None else samples[:CHECKED]
+    check = random_samples(model, CHECKED)
+    if samples is not None:
+        check = np.concatenate([check, samples[:CHECKED]])
     writers[path.suffix](path, inference_graph(model), check, metadata)
     return metadata
 
@@ -45,7 +47,7 @@ def describe(model: Model) -> dict[str, Any]:
     architecture, audit = model.architecture, model.audited
     vectors = architecture.takes_vectors
     return {
-        "unihssl_version": unihssl.__version__,
+        "unihssl_version": version("unihssl"),
         "method": model.method,
         "backbone": architecture.name,
         "rule": model.rule,

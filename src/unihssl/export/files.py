@@ -1,10 +1,10 @@
 """Writing an exported model: traced, saved under another name, checked against PyTorch, and only then put in place."""
 
 import contextlib
+import importlib
 import io
 import json
 import logging
-import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -34,9 +34,15 @@ def write_onnx(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: M
     onnx = require("onnx")
     example = torch.from_numpy(check[:2])
     with quietly(), torch.no_grad():
-        names = {"input_names": [metadata["input"]], "output_names": list(graph(example))}
         program: Any = torch.onnx.export(
-            graph, (example,), dynamo=True, dynamic_shapes=_any_batch(), opset_version=OPSET, verbose=False, **names
+            graph,
+            (example,),
+            input_names=[metadata["input"]],
+            output_names=list(graph(example)),
+            dynamic_shapes=_any_batch(),
+            opset_version=OPSET,
+            dynamo=True,
+            verbose=False,
         )
     content = program.model_proto
     if content.ByteSize() >= onnx.checker.MAXIMUM_PROTOBUF:
@@ -62,6 +68,8 @@ def write_pt2(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: Ma
     """Write `path` for `torch.export.load`; the metadata is its extra file `metadata.json`."""
     with quietly(), torch.no_grad():
         program = torch.export.export(graph, (torch.from_numpy(check[:2]),), dynamic_shapes=_any_batch())
+    for node in program.graph.nodes:
+        node.meta.pop("stack_trace", None)  # names files of this machine
     content = io.BytesIO()
     torch.export.save(program, content, extra_files={METADATA: json.dumps(metadata)})
     make_folder(path.parent)
@@ -99,12 +107,9 @@ def verify(path: Path, graph: InferenceGraph, run: Run, samples: np.ndarray) -> 
 
 
 def require(name: str) -> Any:
-    """A package of the extra `export`."""
-    import importlib
-
+    """A module of the packages in the extra `export`."""
     try:
-        for needed in {"onnx": ("onnx", "onnxscript")}.get(name, (name,)):
-            importlib.import_module(needed)
+        importlib.import_module("onnxscript")  # torch's exporter needs it
         return importlib.import_module(name)
     except ImportError:
         raise UserError("ONNX needs packages that are not installed: pip install 'unihssl[export]'") from None
@@ -124,11 +129,11 @@ def _arrays(outputs: Mapping[str, Tensor]) -> Outputs:
 
 @contextlib.contextmanager
 def quietly() -> Iterator[None]:
-    """Without the exporter's progress on stdout and its remarks about versions of operators."""
+    """Without the exporters' progress on stdout and their remarks about versions of operators."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
-        with warnings.catch_warnings(), open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):  # noqa: PTH123
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:
