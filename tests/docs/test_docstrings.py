@@ -5,7 +5,16 @@ import importlib
 
 import pytest
 
-MODULES = ("cli.options", "config", "data.batch_random", "evaluation.audit", "methods.base", "methods.recipe")
+MODULES = (
+    "cli.options",
+    "config",
+    "data.batch_random",
+    "evaluation.audit",
+    "evaluation.novelty",
+    "evaluation.validators",
+    "methods.base",
+    "methods.recipe",
+)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -67,6 +67,7 @@ def test_run_directory_holds_the_whole_run(run):
     assert files == {
         "config.yaml",
         "environment.json",
+        "features.safetensors",
         "metrics.jsonl",
         "model.json",
         "model.safetensors",
@@ -164,7 +165,8 @@ def test_predict_writes_a_row_for_each_image(run, image_folders, tmp_path):
     with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
     classes = ["blue", "green", "red"]
-    assert list(rows[0]) == ["path", "class", "confidence", *(f"p({c})" for c in classes), "p(unlabeled domain)"]
+    columns = ["path", "class", "confidence", "novelty", *(f"p({c})" for c in classes), "p(unlabeled domain)"]
+    assert list(rows[0]) == columns
     assert [row["path"] for row in rows] == [str(p) for p in sorted(image_folders[1].rglob("*.png"))]
     for row in rows:
         probabilities = {c: float(row[f"p({c})"]) for c in classes}
