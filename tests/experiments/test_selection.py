@@ -66,7 +66,7 @@ def test_no_test_image_and_no_label_is_looked_at(runs, arrays, tmp_path):
 
 def test_the_table_and_json(runs):
     text, found = command(runs), json.loads(command(runs, "--json"))
-    assert "Best by " in text and "points below the best run" in text and "bad" in text
+    assert "Best by " in text and "points below the best run" in text and "lr=1e-08" in text
     assert found["best"] == found["runs"][0]["run"] and found["measured"]["pairs"] > 0
     scores = [row["score"] for row in found["runs"]]
     assert len(scores) == 3 and scores == sorted(scores, reverse=True)

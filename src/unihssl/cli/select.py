@@ -6,8 +6,6 @@ import typer
 
 from unihssl.cli.options import DEVICE, JSON, print_json
 
-SHOWN = ("ensemble", "corr_c", "class_ami")  # beside the score that ranks
-
 
 def select(
     runs: list[Path] = typer.Argument(help="Folders of finished runs on one pair of domains, or of folders of them."),
@@ -22,7 +20,7 @@ def select(
     trained them all; no test image is looked at. How the scores were chosen and how far they can be trusted:
     docs/select.md.
     """
-    from unihssl.experiments.selection import MEASURED, VALIDATOR, select
+    from unihssl.experiments.selection import COMBINED, MEASURED, VALIDATOR, select
 
     by = by or VALIDATOR
     ranked = select(runs, by, unlabeled=unlabeled, device=device)
@@ -35,14 +33,15 @@ def select(
         measured = MEASURED._asdict() if by == VALIDATOR else None
         return print_json({"best": str(ranked[0].run), "by": by, "measured": measured, "runs": rows})
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Column, Table
 
-    shown = list(dict.fromkeys([by, *(name for name in SHOWN if name in ranked[0].scores)]))
+    shown = list(dict.fromkeys([by, *COMBINED]))
     folders = Column("folder", overflow="fold")
     table = Table("", "run", "seed", *shown, "warnings", folders, title="Runs, best first", title_justify="left")
     for place, c in enumerate(ranked, start=1):
         numbers = [f"{c.scores[name]:.3f}" for name in shown]
-        table.add_row(str(place), c.name, str(c.seed), *numbers, str(len(c.warnings)), str(c.run))
+        table.add_row(str(place), escape(c.name), str(c.seed), *numbers, str(len(c.warnings)), escape(str(c.run)))
     Console().print(table)
     typer.echo(f"Best by {by}: {ranked[0].run}")
     if by == VALIDATOR:
