@@ -17,10 +17,9 @@ def select(
     """Rank finished runs without any label of the unlabeled domain.
 
     The runs may differ in method, settings and seed. They are compared by their predictions on unlabeled images that
-    trained them all; no test image is looked at. How the scores were chosen and how far they can be trusted:
-    docs/select.md.
+    trained them all; no test image is looked at. --json prints all scores. How far they can be trusted: docs/select.md.
     """
-    from unihssl.experiments.selection import COMBINED, MEASURED, VALIDATOR, select
+    from unihssl.experiments.selection import MEASURED, VALIDATOR, select
 
     by = by or VALIDATOR
     ranked = select(runs, by, unlabeled=unlabeled, device=device)
@@ -36,12 +35,11 @@ def select(
     from rich.markup import escape
     from rich.table import Column, Table
 
-    shown = list(dict.fromkeys([by, *COMBINED]))
-    folders = Column("folder", overflow="fold")
-    table = Table("", "run", "seed", *shown, "warnings", folders, title="Runs, best first", title_justify="left")
+    names = [Column(name, overflow="fold") for name in ("run", "folder")]
+    table = Table("", names[0], "seed", by, "warnings", names[1], title="Runs, best first", title_justify="left")
     for place, c in enumerate(ranked, start=1):
-        numbers = [f"{c.scores[name]:.3f}" for name in shown]
-        table.add_row(str(place), escape(c.name), str(c.seed), *numbers, str(len(c.warnings)), escape(str(c.run)))
+        numbers = str(c.seed), f"{c.scores[by]:.3f}", str(len(c.warnings))
+        table.add_row(str(place), escape(c.name), *numbers, escape(str(c.run)))
     Console().print(table)
     typer.echo(f"Best by {by}: {ranked[0].run}")
     if by == VALIDATOR:
