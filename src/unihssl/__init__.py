@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from unihssl.evaluation.model import Model
     from unihssl.evaluation.model import load_model as load
     from unihssl.experiments.selection import select
+    from unihssl.training.callbacks import Callback
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Model", "UserError", "__version__", "evaluate", "fit", "load", "select"]
+__all__ = ["Callback", "Model", "UserError", "__version__", "evaluate", "fit", "load", "select"]
 
 _MODULES = {
+    "Callback": "training.callbacks",
     "Model": "evaluation.model",
     "load": "evaluation.model",
     "UserError": "errors",

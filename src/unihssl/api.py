@@ -2,8 +2,9 @@
 
 import sys
 import tempfile
+import threading
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -13,66 +14,99 @@ import numpy as np
 import torch
 
 from unihssl import methods
-from unihssl.config import Settings, changes_result, parse, parse_saved
+from unihssl.config import Settings, changes_result, describe_knobs, parse, parse_saved
 from unihssl.data.batch_random import seed_for
+from unihssl.data.domain import Domain
 from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
 from unihssl.data.views import Views
-from unihssl.errors import Setting, Spell, UserError, python_spelling, worded
+from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, python_spelling, worded
 from unihssl.evaluation.collapse_check import collapse_warnings
-from unihssl.evaluation.metrics import score
+from unihssl.evaluation.metrics import score, score_sources
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.novelty import SAMPLES as REFERENCE_SAMPLES
 from unihssl.evaluation.novelty import Reference
-from unihssl.evaluation.samples import known_samples
+from unihssl.evaluation.predictions import Predictions
+from unihssl.evaluation.samples import known_samples, reading
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
 from unihssl.models.backbones import EncoderFactory
 from unihssl.run_folder import RunFolder, RunLock
+from unihssl.training.callbacks import Callback, running, with_own
 from unihssl.training.checkpoint import fingerprint
-from unihssl.training.display import Display
+from unihssl.training.display import Display, watched
 from unihssl.training.fabric import Fabric, make_fabric
 from unihssl.training.loop import Trainer
 from unihssl.training.watch import Watch
 
+_training = threading.Lock()  # torch's random state belongs to the process: runs in other threads wait
 CHECKED = 500  # unlabeled training samples, spread over all, that a finished run is checked on
 
 
 def fit(
     labeled: Any,
     unlabeled: Any,
+    *more: Any,
     out: str | Path | None = None,
-    *,
     target_labels: Any = None,
     resume: bool = False,
-    verbose: bool = False,
+    verbose: bool | None = None,
+    callbacks: Sequence[Callback] = (),
     **knobs: Any,
 ) -> Model:
     """Train on a labeled and an unlabeled domain and measure the model on both.
 
     >>> model = unihssl.fit("scans_a", "scans_b", out="runs/first", epochs=20)
-    >>> model = unihssl.fit((x, y), x_unlabeled, method="mcc", backbone="mlp")
+    >>> model = unihssl.fit(x, y, x_unlabeled, method="mcc", backbone="mlp")
     >>> model.result["labeled"]["accuracy"]
 
     A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the unlabeled
-    one, whose labels, if any, only serve to measure. `target_labels` are labels of the unlabeled domain to train on: a
-    CSV (`path,label`), `"column"` for those in an unlabeled CSV, a mapping from name, path or row number to label, or
-    labels (N,) with None or -1 for samples without one. `x` holds images (N, H, W[, 3]) or feature vectors (N, D), `y`
-    labels (N,). Without `out` the run directory is a temporary one. `knobs` are settings by name, such as `method`,
-    `backbone`, `weights`, `seed`, `epochs`, `lr`. With `verbose`, progress and notes are printed. Otherwise skipped
-    images, and an unlabeled domain that was probably not learnt, are Python warnings. Both are in the returned model's
-    `result`, too ("notes", "warnings").
+    one, whose labels, if any, only serve to measure. A list of paths makes one unlabeled domain of several sources.
+    Three arrays are `x`, `y` and the unlabeled `x`. `x` holds images (N, H, W[, 3]) or feature vectors (N, D), `y`
+    labels (N,). `target_labels` are labels of the unlabeled domain to train on: a CSV (`path,label`), `"column"` for
+    those in an unlabeled CSV, a mapping from name, path or row number to label, or labels (N,) with None or -1 for
+    samples without one. Without `out` the run directory is a temporary one.
+
+    Progress is shown in a terminal or a notebook; `verbose` decides otherwise. Notes go to the logger "unihssl". Where
+    nothing is shown, skipped images, and an unlabeled domain that was probably not learnt, are Python warnings. Both
+    are in the returned model's `result`, too ("notes", "warnings"). Ctrl-C saves and raises `KeyboardInterrupt`.
+    `callbacks` see every step, epoch and the end.
+
+    Settings, with their defaults (presets and backbones change some; `unihssl methods NAME` lists a method's own):
     """
+    labeled, unlabeled, out = _sources(labeled, unlabeled, more, out)
     if resume and out is None:
         raise UserError(f"{Setting('resume', True)} needs {Setting('out')}, the folder of the run to resume")
     folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
-    with folder as path, Display(quiet=not verbose) as display:
-        options: dict[str, Any] = {"target_labels": target_labels, "resume": resume, "display": display}
-        model = train(Path(path), labeled, unlabeled, knobs, **options)
+    verbose = watched() if verbose is None else verbose
+    with folder as path, Display(verbose) as display:
+        options: dict[str, Any] = {"target_labels": target_labels, "resume": resume, "callbacks": callbacks}
+        try:
+            model = train(Path(path), labeled, unlabeled, knobs, display=display, **options)
+        except RunInterruptedError as stop:
+            kept = str(stop) if out is not None else "stopped; nothing is kept without out"
+            raise KeyboardInterrupt(kept) from None
+    model.folder = Path(out).absolute() if out is not None else None
     if not verbose:
         for text in (*model.result.get("notes", ()), *model.result.get("warnings", ())):
             warnings.warn(text, stacklevel=2)
     return model
+
+
+fit.__doc__ = f"{fit.__doc__}\n" + "".join(
+    f"    {name} = {default or repr('')}: {about}\n" for name, default, _, about in describe_knobs(Settings)
+)
+
+
+def _sources(labeled: Any, unlabeled: Any, more: tuple[Any, ...], out: Any) -> tuple[Any, Any, str | Path | None]:
+    """Both domains and the run's folder: of `(a, b)`, `(a, b, out)` or `(x, y, x_unlabeled)`."""
+    if more and not isinstance(more[0], str | Path | None):
+        labeled, unlabeled, more = (labeled, unlabeled), more[0], more[1:]
+    if more and out is None:
+        out, more = more[0], more[1:]
+    if more:
+        raise TypeError("fit takes two domains, or x, y and the unlabeled x, and then a folder")
+    return labeled, unlabeled, out
 
 
 def train(
@@ -85,11 +119,12 @@ def train(
     resume: bool,
     display: Display,
     concurrent_runs: int = 1,
+    callbacks: Sequence[Callback] = (),
 ) -> Model:
     """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded.
 
     With several processes each runs this, and the first alone writes and measures. `concurrent_runs` is how many runs
-    share this machine's memory and its GPU, this one included.
+    share this machine's memory and its GPU, this one included. Runs in several threads of a process take turns.
     """
     folder = RunFolder(out)
     if isinstance(target_labels, str | Path):
@@ -106,6 +141,7 @@ def train(
         settings, params = resolve(knobs)
     fabric = make_fabric(settings)
     with (
+        _training,
         Watch(fabric, folder, display.spell),
         RunLock(folder, resume=resume) if fabric.is_global_zero else nullcontext(),
         torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
@@ -127,21 +163,28 @@ def train(
         trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs)
         if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
             _describe(folder, settings, params, pair, knobs, resumed)
-        trainer.fit(pair.truth, display)
-        network = trainer.method.network
-        model = Model(settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device)
-        if fabric.is_global_zero:
-            model.reference = _reference(model, pair, settings.seed)
-            _measure(model, pair, folder, display)
+        own = with_own(callbacks, settings) if fabric.is_global_zero else []
+        with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
+            trainer.fit(pair.truth, display, own)
+            network = trainer.method.network
+            model = Model(
+                settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device
+            )
+            if fabric.is_global_zero:
+                model.settings = settings
+                model.reference = _reference(model, pair, settings.seed)
+                _measure(model, pair, folder, display)
+            outcome.model = model
         return model
 
 
 def evaluate(
-    run: str | Path, labeled: Any = None, unlabeled: Any = None, device: str = "auto", *, held_out: bool = False
+    run: str | Path | Model, labeled: Any = None, unlabeled: Any = None, device: str = "auto", *, held_out: bool = False
 ) -> dict[str, Any]:
     """Score a trained model on its own held-out images, or on all labeled images of the sources given.
 
     >>> unihssl.evaluate("runs/first")["pooled"]["accuracy"]
+    >>> unihssl.evaluate(model, unlabeled=(x, y))["unlabeled"]["accuracy"]
 
     With `held_out` the sources are the run's own (they have moved, or were arrays), and only what the run held out is
     used. The result has the keys of `result.json`. Its notes, such as on images that the run was trained on, are also
@@ -154,20 +197,24 @@ def evaluate(
 
 
 def measure(
-    run: str | Path,
+    run: str | Path | Model,
     labeled: Any = None,
     unlabeled: Any = None,
     device: str = "auto",
     *,
     held_out: bool = False,
     spell: Spell = python_spelling,
+    knobs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """What `evaluate` returns, without warnings; notes spell settings by `spell`."""
-    folder = RunFolder(run)
-    model = load_model(folder.path, device)
-    samples = known_samples(folder, model, settings_of(folder), labeled, unlabeled, held_out=held_out)
+    """What `evaluate` returns, without warnings; notes spell settings by `spell`. `knobs` say how sources are read."""
+    model = run if isinstance(run, Model) else load_model(run, device)
+    folder = RunFolder((model.folder or "this model") if isinstance(run, Model) else run)
+    settings = reading(model.settings, knobs or {})
+    samples = known_samples(folder, model, settings, labeled, unlabeled, held_out=held_out)
     parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
     result = score(parts, model.rule, model.classes_.tolist())
+    if "unlabeled" in samples:
+        result |= _by_source(model, *parts["unlabeled"], samples["unlabeled"].domain, samples["unlabeled"].rows)
     return result | {"notes": [worded(note, spell) for part in samples.values() for note in part.domain.notes]}
 
 
@@ -286,6 +333,7 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
         rows = part.split.test
         tested[role] = model.predict_store(part.store, rows), part.domain.labels[rows]
     model.result = score(tested, model.rule, pair.classes)
+    model.result |= _by_source(model, *tested["unlabeled"], pair.unlabeled.domain, pair.unlabeled.split.test)
     notes = [note for part in pair.parts.values() for note in part.domain.notes]
     model.result |= _check_unlabeled(model, pair) | {"notes": notes}
     for warning in model.result["warnings"]:
@@ -293,6 +341,15 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
     for kind in ("notes", "warnings"):  # saved for every reader
         model.result[kind] = [worded(text) for text in model.result[kind]]
     folder.write_result(model.result)
+
+
+def _by_source(
+    model: Model, predictions: Predictions, labels: np.ndarray, domain: Domain, rows: np.ndarray
+) -> dict[str, Any]:
+    """Where the unlabeled domain is made of several sources, the scores of each."""
+    if domain.sources is None or not len(rows):
+        return {}
+    return {"sources": score_sources(predictions, labels, domain.sources[rows], model.rule)}
 
 
 def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:

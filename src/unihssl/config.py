@@ -158,6 +158,7 @@ class Settings:
         30.0, "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.", low=0
     )
     tensorboard: bool = neutral(True, "Write TensorBoard events beside metrics.jsonl.")
+    track: Literal["", "mlflow", "wandb"] = neutral("", "Also send the readings to MLflow or Weights & Biases.")
 
     def __post_init__(self) -> None:
         if self.unlabeled_batch == 1:

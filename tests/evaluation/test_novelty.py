@@ -14,7 +14,6 @@ import unihssl
 from unihssl import methods
 from unihssl.cli import app
 from unihssl.config import Settings, knob_fields
-from unihssl.evaluation.model import write_predictions
 from unihssl.evaluation.novelty import Reference
 from unihssl.models.classifier import main_classifier
 from unihssl.run_folder import RunFolder
@@ -117,10 +116,10 @@ def test_predict_writes_novelty_and_unknown(run, vector_arrays, tmp_path):
 def test_an_earlier_run_has_no_such_column(tmp_path):
     model = unihssl.load(OLD, device="cpu")
     found = model.predictions(np.zeros((2, 16, 16), dtype=np.uint8))
-    write_predictions(tmp_path / "p.csv", model, found)
+    found.to_csv(tmp_path / "p.csv")
     assert "novelty" not in (tmp_path / "p.csv").read_text()
     with pytest.raises(unihssl.UserError, match="saved without features"):
-        write_predictions(tmp_path / "q.csv", model, found, unknown_above=99)
+        found.to_csv(tmp_path / "q.csv", unknown_above=99)
     np.save(tmp_path / "new.npy", np.zeros((2, 16, 16), dtype=np.uint8))
     with pytest.raises(unihssl.UserError, match="--unknown-above cannot be told: this model was saved without"):
         arguments = ["predict", OLD, tmp_path / "new.npy", "--out", tmp_path / "r.csv", "--unknown-above", 99]

@@ -10,9 +10,9 @@ from unihssl.cli.data_report import describe, how_to_get, row, show, summary
 from unihssl.cli.options import JSON, print_json
 
 if TYPE_CHECKING:
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.catalog.check import DomainCheck
     from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-    from unihssl.training.display import Display
 
 NAME = typer.Argument(metavar="NAME", help="Data set; `unihssl data list` names them.")
 ROOT = typer.Option(Path("data"), help="Folder of the data set, or its parent, or an archive as downloaded.")
@@ -75,10 +75,10 @@ def prepare(
 
     If interrupted, rerun it: finished domains are kept. An image takes 3 bytes per pixel: 192 KiB at 256.
     """
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.cache import cache_folder
     from unihssl.data.catalog.check import where
     from unihssl.errors import UserError
-    from unihssl.training.display import Display
 
     folder = cache_folder(cache)
     if folder is None:
@@ -90,7 +90,7 @@ def prepare(
         if not json:
             show(dataset, root, results)
         raise UserError(f"{dataset.name}: {missing[0].problems[0]}, {where(root)}; nothing was decoded")
-    with Display(quiet=json) as display:
+    with TerminalDisplay(quiet=json) as display:
         rows = {result.domain.name: _decode(result, image_size, folder, display, json) for result in results}
     if json:
         print_json({"name": dataset.name, "cache": str(folder), "domains": rows})
@@ -101,10 +101,10 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
 
     If interrupted, rerun it: the download is resumed.
     """
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.catalog.archives import stem
     from unihssl.data.catalog.download import fetch
     from unihssl.errors import UserError
-    from unihssl.training.display import Display
 
     dataset, domains = _chosen(name, "")
     if not dataset.downloads:
@@ -113,7 +113,7 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     if not any(result.problems for result in _checked(dataset, root, domains, json)):
         return check(name, root, "", json)
     typer.echo(f"{dataset.title}: licence: {dataset.licence}; see {dataset.source}", err=True)
-    with Display(quiet=json) as display:
+    with TerminalDisplay(quiet=json) as display:
         for remote in dataset.downloads:
             folder = root / (stem(Path(remote.file)) or remote.file)
             if folder.is_dir():
@@ -134,7 +134,7 @@ def _chosen(name: str, domains: str) -> "tuple[Dataset, list[CatalogDomain]]":
     return dataset, [dataset.domain(d.strip()) for d in domains.split(",")] if domains else list(dataset.domains)
 
 
-def _decode(result: "DomainCheck", side: int, cache: Path, display: "Display", quiet: bool) -> dict[str, Any]:
+def _decode(result: "DomainCheck", side: int, cache: Path, display: "TerminalDisplay", quiet: bool) -> dict[str, Any]:
     """Decode a domain into the cache, if it is made of image files, and report it."""
     import time
 
@@ -171,10 +171,10 @@ def _checked(
     dataset: "Dataset", root: Path, domains: "Sequence[CatalogDomain]", quiet: bool
 ) -> "tuple[DomainCheck, ...]":
     """Check the domains, with progress bars for archives that are unpacked."""
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.catalog.check import check as compare
-    from unihssl.training.display import Display
 
-    with Display(quiet=quiet) as display:
+    with TerminalDisplay(quiet=quiet) as display:
         results = compare(dataset, root, domains, display.counter)
     missing = any(result.found is None for result in results)  # some domains come with the package
     if missing and not root.exists() and not quiet:

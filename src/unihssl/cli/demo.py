@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import JSON, SETTINGS, as_options, print_json, split_setting
+from unihssl.cli.options import JSON, SETTINGS, print_json, split_setting
 from unihssl.errors import RunInterruptedError
 
 METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
@@ -29,12 +29,12 @@ def demo(
     from contextlib import nullcontext
 
     from unihssl.api import train
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data import catalog
     from unihssl.data.catalog.digits import embedded_digits
     from unihssl.experiments.protocol import Protocol
     from unihssl.files import make_folder
     from unihssl.methods.recipe import all_knobs, resolve
-    from unihssl.training.display import Display
 
     protocol = Protocol(catalog.get("digits"), asked=dict(map(split_setting, settings)))
     protocol.check_asked([*METHODS])
@@ -47,8 +47,8 @@ def demo(
     runs: list[dict[str, Any]] = []
     with (
         nullcontext(str(out)) if out else tempfile.TemporaryDirectory() as folder,
-        Display(quiet=json, spell=as_options) as ours,
-        Display(quiet=True, spell=as_options) as baseline,  # need not warn: it cannot learn the unlabeled domain
+        TerminalDisplay(quiet=json) as ours,
+        TerminalDisplay(quiet=True) as baseline,  # need not warn: it cannot learn the unlabeled domain
     ):
         for number in range(seed, seed + seeds):
             for method in METHODS:

@@ -39,7 +39,7 @@ def draw_audit(
     Images whose labels trained the model, and those in `exclude` (names or paths), are not of that domain.
     """
     domain = audited_domain(run, model, settings, unlabeled)
-    domain = _without(domain, [*trained_on(run, model), *exclude])
+    domain = without(domain, [*trained_on(run, model), *exclude])
     if not 0 < n <= len(domain):
         raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images of the unlabeled domain; got {n}")
     rng = np.random.default_rng(seed_for("audit", seed))
@@ -61,7 +61,7 @@ def answer_audit(
     domain, trained = audited_domain(run, model, settings, unlabeled), [*trained_on(run, model), *exclude]
     file = read_label_file(labels, model.classes_.tolist())
     _refuse_trained(file, domain, run, trained)
-    domain = _without(domain, trained)
+    domain = without(domain, trained)
     rows, classes = labeled_rows(file, domain)
     sample = domain.keep(rows)
     labeled = Domain(sample.name, sample.items, sample.names, classes, tuple(model.classes_.tolist()))
@@ -97,7 +97,8 @@ def trained_on(run: RunFolder, model: Model) -> list[str]:
     return record["train"] if methods.get(model.method).needs_truth else list(record.get("target_labels", ()))
 
 
-def _without(domain: Domain, images: Collection[str]) -> Domain:
+def without(domain: Domain, images: Collection[str]) -> Domain:
+    """The domain without these images (names or paths)."""
     return domain.keep(np.setdiff1d(np.arange(len(domain)), find_rows(domain, images, Path.cwd())))
 
 

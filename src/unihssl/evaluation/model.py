@@ -1,9 +1,8 @@
 """A trained model: load, save, predict."""
 
-import csv
 import dataclasses
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,36 +22,13 @@ from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
 from unihssl.evaluation.novelty import Reference
-from unihssl.files import atomic
+from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.classifier import main_classifier, record_features
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
-NO_REFERENCE = "this model was saved without features of its training samples, which novelty needs; train it again"
-
-
-@dataclasses.dataclass(frozen=True)
-class Predictions:
-    """What a model predicts for each of N samples."""
-
-    names: tuple[str, ...]
-    classes: np.ndarray  # (N,) as named in training
-    probabilities: dict[str, np.ndarray]  # prediction rule -> (N, C)
-    unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
-    oracle: tuple[str, str] | None = None  # the rules to use if the domain were known: labeled, unlabeled
-    notes: tuple[str, ...] = ()
-    novelty: np.ndarray | None = None  # (N,) percentiles, if the model has a reference
-    features: np.ndarray | None = None  # (N, D), if asked for
-
-    def is_unknown(self, above: float) -> np.ndarray:
-        """(N,) bool: which samples are probably of no class, as their novelty is above this percentile."""
-        if not 0 <= above <= 100:
-            raise UserError(f"{Setting('unknown_above')} is a percentile from 0 to 100, such as 99; got {above:g}")
-        if self.novelty is None:
-            raise UserError(NO_REFERENCE)
-        return np.asarray(self.novelty > above)
 
 
 class Model:
@@ -85,6 +61,8 @@ class Model:
         self.result: dict[str, Any] = {}
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
         self.reference: Reference | None = None  # what novelty is measured from
+        self.settings = Settings()  # of its run: how CSV files are read
+        self.folder: Path | None = None  # of its run
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -118,6 +96,14 @@ class Model:
             raise UserError(NO_REFERENCE)
         return found
 
+    def score(self, samples: Any, labels: Any) -> float:
+        """The share of samples whose predicted class is their label (N,)."""
+        classes, truth = self.predict(samples), np.asarray(labels)
+        if len(classes) != len(truth):
+            raise UserError(f"{len(classes)} samples but {len(truth)} labels")
+        class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
+        return float(np.mean(classes.astype(str) == truth.astype(str)))
+
     def probabilities(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C) by the rule that this model uses."""
         return predictions.probabilities[self.rule]
@@ -144,6 +130,18 @@ class Model:
         reference = probabilities if domain is None else self.predict_proba(domain)
         self.audited = audit_answer(probabilities, numbers, self.classes_.tolist(), reference.max(1), max_risk)
         return self.audited
+
+    def suggest(self, samples: Any, n: int = 50, *, by: str = "clusters", seed: int = 0) -> tuple[str, ...]:
+        """Names of the `n` samples most worth labeling, best first: paths, or row numbers of an array.
+
+        >>> names = model.suggest("scans_b", 50)
+        >>> unihssl.fit("scans_a", "scans_b", target_labels=dict(zip(names, my_labels)))
+
+        `by` is clusters, margin or random. Samples that are labeled already should not be among those given.
+        """
+        from unihssl.evaluation.suggest_run import suggest  # it imports this module
+
+        return suggest(self, self._domain(samples), n, by=by, seed=seed).names
 
     def calibrated(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C), calibrated by the last audit; as they are if there was none."""
@@ -203,6 +201,7 @@ class Model:
             outputs[0].oracle,
             novelty=_joined(novelty),
             features=_joined(features),
+            model=self,
         )
 
     def save(self, path: str | Path) -> None:
@@ -231,7 +230,8 @@ class Model:
             names = tuple(str(p) for p in paths)
             return Domain("images", paths, names, np.full(len(paths), -1), tuple(self.classes_.tolist()))
         # A list of two is two samples here, not samples and labels.
-        found = read(np.stack(samples) if isinstance(samples, list) else samples, Settings(), "given")
+        reading = dataclasses.replace(self.settings, target_labels="")
+        found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
         expected = self.architecture.vector_size
         shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
         if not expected and len(shape) == 2 and shape[1] in (1, 3) and self.stored_size[1] not in (1, 3):
@@ -270,6 +270,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         saved = description["architecture"]
         architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError):
         raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
@@ -280,7 +282,9 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device)
     if folder.is_finished:
-        model.result = folder.read_result()
+        model.result, model.folder = folder.read_result(), folder.path
+    if folder.is_run:
+        (model.settings,) = parse_saved(folder.read_config(), (Settings,))
     model.audited = folder.read_audit()
     model.reference = _read_reference(folder, model)
     return model
@@ -302,42 +306,6 @@ def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
         return methods.get(method)
     except UserError as error:
         raise UserError(f"{folder.path}: its method '{method}' is not installed here: {error}") from None
-
-
-def write_predictions(
-    path: Path,
-    model: Model,
-    predictions: Predictions,
-    max_risk: float | None = None,
-    unknown_above: float | None = None,
-) -> None:
-    """Write a CSV file: path, class, confidence, novelty, a probability for each class, and of the unlabeled domain.
-
-    Of an audited model confidences and probabilities are calibrated, and `abstain` says where to give no answer.
-    `unknown` says where the novelty is above `unknown_above`, if that is given.
-    """
-    probabilities, domain = model.calibrated(predictions), predictions.unlabeled_domain
-    columns: list[tuple[str, Iterable[Any]]] = [("path", predictions.names), ("class", predictions.classes)]
-    columns.append(("confidence", _decimals(probabilities.max(1))))
-    if model.audited is not None:
-        columns.append(("abstain", _yes_or_no(model.abstains(predictions, max_risk))))
-    if predictions.novelty is not None:
-        columns.append(("novelty", _decimals(predictions.novelty, 2)))
-    if unknown_above is not None:
-        columns.append(("unknown", _yes_or_no(predictions.is_unknown(unknown_above))))
-    columns += [(f"p({c})", _decimals(p)) for c, p in zip(model.classes_, probabilities.T, strict=True)]
-    columns.append(("p(unlabeled domain)", [""] * len(probabilities) if domain is None else _decimals(domain)))
-    names, values = zip(*columns, strict=True)
-    with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([names, *zip(*values, strict=True)])
-
-
-def _decimals(values: np.ndarray, digits: int = 6) -> list[str]:
-    return [f"{value:.{digits}f}" for value in values]
-
-
-def _yes_or_no(flags: np.ndarray) -> list[str]:
-    return ["yes" if flag else "no" for flag in flags]
 
 
 def _joined(parts: list[Tensor]) -> np.ndarray | None:

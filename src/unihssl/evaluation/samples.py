@@ -1,14 +1,16 @@
 """Samples to measure a trained model on: those its run held out, or others of known class."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unihssl.config import Settings
+from unihssl.config import Settings, parse
 from unihssl.data.domain import Domain, test_domain, unlabeled_domain
-from unihssl.data.readers import is_reference
+from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.errors import Setting, UserError
@@ -26,6 +28,17 @@ class KnownSamples(NamedTuple):
     @property
     def labels(self) -> np.ndarray:
         return np.asarray(self.domain.labels[self.rows])
+
+
+READING = ("path_column", "label_column", "unlabeled_layout", "match_classes", "group_by")
+
+
+def reading(settings: Settings, knobs: Mapping[str, Any]) -> Settings:
+    """The settings with other values for how sources are read; the rest was decided by training."""
+    if fixed := [name for name in knobs if name not in READING]:
+        raise UserError(f"{fixed[0]} cannot be set here, only how a source is read: {', '.join(READING)}")
+    changed: Settings = parse(dataclasses.asdict(settings) | dict(knobs), (Settings,))[0]
+    return changed
 
 
 def known_samples(
@@ -76,16 +89,17 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
 def held_out_domain(run: RunFolder, role: str, model: Model, settings: Settings) -> Domain | None:
     """What the run held out of one domain; None if that is nothing, or no longer where it was."""
     record = run.read_split()[role]
-    there = is_reference(record["source"]) or Path(record["source"]).exists()
+    there = all(is_reference(source) or Path(source).exists() for source in several(record["source"]))
     return _held_out(record, role, model, settings, None) if record["test"] and there else None
 
 
 def _source(record: dict[str, Any], role: str, given: Any) -> Any:
     """The run's own source, or where it has moved to."""
     source = record["source"] if given is None else given
-    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
+    parts = several(source) if isinstance(source, str) else []
+    if gone := [part for part in parts if not is_reference(part) and not Path(part).exists()]:
         raise UserError(
-            f"{source}: the {role} data of this run is not there; say where it is now with {Setting(role)} and "
+            f"{gone[0]}: the {role} data of this run is not there; say where it is now with {Setting(role)} and "
             f"{Setting('held_out', True)}, or give other test images with {Setting(role)}"
         )
     return source

@@ -11,6 +11,7 @@ from typing import Any
 
 from unihssl import methods
 from unihssl.config import COLUMN, Settings, former_names, knob_fields, parse
+from unihssl.data.source import SEPARATOR
 from unihssl.errors import UserError
 from unihssl.methods.presets import Knobs
 from unihssl.models.backbones import NO_FILE
@@ -94,7 +95,9 @@ def with_full_paths(settings: Settings) -> Settings:
 
 def absolute(source: str) -> str:
     """What is on disk by its full path, so that a run can be resumed and evaluated from anywhere."""
-    return str(Path(source).resolve()) if Path(source).exists() else source
+    if Path(source).exists():
+        return str(Path(source).resolve())
+    return SEPARATOR.join(map(absolute, source.split(SEPARATOR))) if SEPARATOR in source else source
 
 
 def _preset_knobs(method: str, preset: str, dataset: str) -> Knobs:
