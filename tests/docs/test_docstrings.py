@@ -6,7 +6,7 @@ import importlib
 import pytest
 
 MODULES = ("cli.options", "config", "data.batch_random", "evaluation.audit", "evaluation.suggest", "methods.base")
-MODULES += ("methods.recipe",)
+MODULES += ("evaluation.novelty", "evaluation.validators", "methods.recipe")
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -64,9 +64,10 @@ def test_no_test_image_and_no_label_is_looked_at(runs, arrays, tmp_path):
     assert score_runs(folders, shared, str(tmp_path / "other.npz"), "cpu") == own
 
 
-def test_the_table_and_json(runs):
+def test_the_table_and_json(runs, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
     text, found = command(runs), json.loads(command(runs, "--json"))
-    assert "Best by " in text and "points below the best run" in text and "bad" in text
+    assert "Best by " in text and "points below the best run" in text and "lr=1e-08" in text
     assert found["best"] == found["runs"][0]["run"] and found["measured"]["pairs"] > 0
     scores = [row["score"] for row in found["runs"]]
     assert len(scores) == 3 and scores == sorted(scores, reverse=True)

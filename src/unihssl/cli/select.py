@@ -11,8 +11,6 @@ from unihssl.cli.options import DEVICE, JSON, print_json
 if TYPE_CHECKING:
     from unihssl.experiments.selection import Candidate
 
-SHOWN = ("ensemble", "corr_c", "class_ami")  # beside the score that ranks
-
 
 def select(
     runs: list[Path] = typer.Argument(help="Folders of finished runs on one pair of domains, or of folders of them."),
@@ -24,8 +22,7 @@ def select(
     """Rank finished runs without any label of the unlabeled domain.
 
     The runs may differ in method, settings and seed. They are compared by their predictions on unlabeled images that
-    trained them all; no test image is looked at. How the scores were chosen and how far they can be trusted:
-    docs/select.md.
+    trained them all; no test image is looked at. --json prints all scores. How far they can be trusted: docs/select.md.
     """
     from unihssl.experiments.selection import MEASURED, VALIDATOR, select
 
@@ -45,17 +42,17 @@ def select(
 def show_ranking(ranked: Sequence["Candidate"], by: str = "") -> None:
     """The runs, best first, and how far such a choice can be trusted."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Column, Table
 
     from unihssl.experiments.selection import MEASURED, VALIDATOR
 
     by = by or VALIDATOR
-    shown = list(dict.fromkeys([by, *(name for name in SHOWN if name in ranked[0].scores)]))
-    folders = Column("folder", overflow="fold")
-    table = Table("", "run", "seed", *shown, "warnings", folders, title="Runs, best first", title_justify="left")
+    names = [Column(name, overflow="fold") for name in ("run", "folder")]
+    table = Table("", names[0], "seed", by, "warnings", names[1], title="Runs, best first", title_justify="left")
     for place, c in enumerate(ranked, start=1):
-        numbers = [f"{c.scores[name]:.3f}" for name in shown]
-        table.add_row(str(place), c.name, str(c.seed), *numbers, str(len(c.warnings)), str(c.run))
+        numbers = str(c.seed), f"{c.scores[by]:.3f}", str(len(c.warnings))
+        table.add_row(str(place), escape(c.name), *numbers, escape(str(c.run)))
     Console().print(table)
     typer.echo(f"Best by {by}: {ranked[0].run}")
     if by == VALIDATOR:

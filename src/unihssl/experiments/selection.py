@@ -19,7 +19,8 @@ from unihssl.run_folder import RunFolder
 
 SAMPLES = 2000  # unlabeled training images, spread over all, that runs are compared on
 FEWEST = 20  # with fewer images in common the order would be chance
-VALIDATOR = "ensemble"
+VALIDATOR = "mean_rank"
+COMBINED = ("ensemble", "corr_c", "class_ami")  # the scores whose ranks it averages
 
 
 class Measured(NamedTuple):
@@ -33,7 +34,6 @@ class Measured(NamedTuple):
 
 # results/README.md, "Select"
 MEASURED = Measured(regret=0.0, random=0.0, worst=0.0, pairs=1)
-COMBINED = ("ensemble", "corr_c", "class_ami")  # of the mean rank
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def score_runs(
             raise UserError(f"{folders[0].path} and {folder.path}: runs of different classes cannot be compared")
         alike = f"{model.stored_size} {model.architecture.channels} {model.windows}"
         if alike not in stores:
-            stores[alike] = _store(folder, model, chosen, unlabeled)
+            stores[alike] = decode_images(folder, model, chosen, unlabeled)
         found = model.predict_store(stores[alike], keep_features=True)
         probabilities.append(model.probabilities(found))
         scores.append(label_free_scores(found.probabilities, model.rule, found.features))
@@ -118,7 +118,8 @@ def score_runs(
     return scores
 
 
-def _store(folder: RunFolder, model: Model, images: Sequence[str], unlabeled: Any) -> Store:
+def decode_images(folder: RunFolder, model: Model, images: Sequence[str], unlabeled: Any = None) -> Store:
+    """Images of a run's unlabeled domain, by name, as its model sees them."""
     domain = audited_domain(folder, model, settings_of(folder), unlabeled)
     row_of = {name: row for row, name in enumerate(domain.names)}
     gone = [name for name in images if name not in row_of]
