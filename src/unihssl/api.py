@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -33,6 +33,7 @@ from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import Predictions
 from unihssl.evaluation.samples import known_samples, reading
 from unihssl.evaluation.unlabeled_check import in_words
+from unihssl.knobs import Knobs
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
 from unihssl.models.backbones import EncoderFactory
@@ -58,7 +59,7 @@ def fit(
     resume: bool = False,
     verbose: bool | None = None,
     callbacks: Sequence[Callback] = (),
-    **knobs: Any,
+    **knobs: Unpack[Knobs],
 ) -> Model:
     """Train on a labeled and an unlabeled domain and measure the model on both.
 

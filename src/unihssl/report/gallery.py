@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from unihssl.errors import UserError
-from unihssl.evaluation.features import classifier_of
 from unihssl.evaluation.metrics import PARTS
+from unihssl.experiments.plots.from_run import classifier_of
 from unihssl.models.classifier import Classifier
 from unihssl.report.heat import heat_maps, last_feature_map
 from unihssl.report.pictures import data_uri, overlay

@@ -11,10 +11,10 @@ from unihssl.api import settings_of
 from unihssl.data.domain import UNKNOWN
 from unihssl.data.store import Store
 from unihssl.errors import UserError
-from unihssl.evaluation.features import classifier_of
 from unihssl.evaluation.metrics import PARTS
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import KnownSamples, samples_to_show
+from unihssl.experiments.plots.from_run import classifier_of
 from unihssl.report.facts import RunFacts
 
 MOST = 400  # samples of each domain
