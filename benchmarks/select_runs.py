@@ -39,7 +39,6 @@ CANDIDATES: list[dict[str, Any]] = [
 ]
 CANDIDATES += [{"method": method, "lr": lr} for method, lr in product(("mcc", "unihssl"), (0.003, 0.1))]
 
-
 PARTS = ("unlabeled", "pooled")
 LEFT_OUT = "the best on all other pairs"
 COMBINATIONS = {
@@ -150,9 +149,12 @@ def _leave_one_out(names: list[str], pairs: dict[str, list[dict[str, Any]]]) -> 
 
 
 def _judged(rows: list[dict[str, Any]], scores: np.ndarray) -> dict[str, float]:
-    """Regret of the choice in points, by part, and the rank correlation with accuracy on the unlabeled part."""
-    choice = int(np.argmax(scores))
-    below = {part: _best(rows, part) - rows[choice][part] for part in PARTS}
+    """Regret of the choice in points, by part, and the rank correlation with accuracy on the unlabeled part.
+
+    Where several runs have the highest score, the choice is a random one of them.
+    """
+    first = scores == scores.max()
+    below = {part: _best(rows, part) - float(_column(rows, part)[first].mean()) for part in PARTS}
     varies = np.ptp(scores) > 0
     return below | {"rank correlation": float(spearmanr(scores, _column(rows, "unlabeled"))[0]) if varies else 0.0}
 
@@ -189,4 +191,5 @@ if __name__ == "__main__":
     regrets.add_argument("--json", type=Path)
     regrets.set_defaults(call=regret)
     arguments = parser.parse_args()
-    arguments.call(arguments)
+    call = vars(arguments).pop("call")
+    call(arguments)
