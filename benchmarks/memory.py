@@ -81,7 +81,7 @@ def measure(placement: str, count: int, arguments: argparse.Namespace) -> dict[s
     }
     settings, params = resolve(knobs | {"max_steps": arguments.steps, "log_every": 10, "initial_view": "test"})
     fabric = make_fabric(settings)
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, Display(quiet=True) as display:
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, Display() as display:
         path, shape = Path(folder) / "samples.npy", (count, side, side, 3)
         with SampleFile(path, shape, reserve=not arguments.sparse) as file:
             for row in range(0 if arguments.sparse else count):

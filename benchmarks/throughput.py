@@ -76,7 +76,7 @@ def loop_speed(
     known = {**knobs_for(row, arguments), **extra, **knobs}
     if not hasattr(resolve({"method": method})[1], "pretrain_epochs"):
         del known["pretrain_epochs"]
-    with tempfile.TemporaryDirectory() as folder, Display(quiet=True) as display:
+    with tempfile.TemporaryDirectory() as folder, Display() as display:
         train(Path(folder) / "run", labeled, unlabeled, known, resume=False, display=display)
         rows = [row for row in RunFolder(Path(folder) / "run").read_metrics() if row["stage"] == stage]
     samples = (1 if method == "supervised" else 2) * arguments.batch

@@ -42,7 +42,7 @@ def worded(message: str, spell: Spell = python_spelling) -> str:
     return _MARKED.sub(lambda mark: spell(Setting(mark[1], ast.literal_eval(mark[2]))), message)
 
 
-class _WordedError(Exception):
+class _Worded:
     def __str__(self) -> str:
         return self.worded(python_spelling)
 
@@ -50,9 +50,9 @@ class _WordedError(Exception):
         return worded(super().__str__(), spell)
 
 
-class UserError(_WordedError):
+class UserError(_Worded, ValueError):
     """Bad input, or a run that cannot continue: names what is wrong and the way out. One line, exit code 1."""
 
 
-class RunInterruptedError(_WordedError):
+class RunInterruptedError(_Worded, Exception):
     """The run was asked to stop and has saved its progress. One line, exit code 130."""

@@ -3,7 +3,9 @@
 import errno
 import json
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,18 +21,44 @@ PATIENCE_SECONDS = 1.0  # how long to wait for a lock before saying so
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; the file takes its real name once it is complete and on the disk."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    """Yield a temporary path to write to; the file takes its real name once it is complete and on the disk.
+
+    A link keeps pointing where it does: its target is replaced. A pipe or device is written to and stays what it is.
+    """
+    target, special = path, False
+    with suppress(OSError):  # what cannot be looked at cannot be written either, which is said below
+        target = path.resolve() if path.is_symlink() else path
+        special = target.exists() and not target.is_file() and not target.is_dir()
+    if special:
+        with _copied_into(target) as temporary:
+            yield temporary
+        return
+    temporary = target.with_name(f".{target.name}.tmp")
     try:
+        temporary.touch()
+        mode = stat.S_IMODE(temporary.stat().st_mode)  # as the umask has it; some libraries create files as 0600
         yield temporary
         with temporary.open("rb+") as file:
             os.fsync(file.fileno())
-        temporary.replace(path)
+        temporary.chmod(mode)
+        temporary.replace(target)
     except (OSError, RuntimeError, SafetensorError) as error:  # the last two: torch and safetensors on a full disk
         raise write_error(path, error) from error
     finally:
         with suppress(OSError):  # the folder itself may be missing, read-only or a file
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _copied_into(target: Path) -> Iterator[Path]:
+    """Yield a temporary path whose content is written to a pipe or device at the end."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder) / "content"
+            with (Path(folder) / "content").open("rb") as content, target.open("wb") as file:
+                shutil.copyfileobj(content, file)
+    except OSError as error:
+        raise write_error(target, error) from error
 
 
 def make_folder(path: Path) -> None:

@@ -7,8 +7,11 @@ run.json             what a grid trained the run for
 metrics.jsonl        a line for each report while training; tensorboard/ holds the same
 checkpoint.pt        while a run is not finished: what it resumes from
 model.safetensors    the weights of the finished model, described by model.json
+features.safetensors features of some training samples, which novelty is measured from
 result.json          written last: a run that has one is finished
+README.md            of a saved model: its card
 audit.json           what labels of a random sample said of the finished model on the unlabeled domain
+report.html          all of it for people, in one file; plots/ holds figures
 """
 
 import contextlib
@@ -53,8 +56,12 @@ class RunFolder:
         self.checkpoint = self.path / "checkpoint.pt"
         self.weights = self.path / "model.safetensors"
         self.model = self.path / "model.json"
+        self.features = self.path / "features.safetensors"
         self.result = self.path / "result.json"
+        self.card = self.path / "README.md"
         self.audit = self.path / "audit.json"
+        self.report = self.path / "report.html"
+        self.plots = self.path / "plots"
 
     @property
     def is_run(self) -> bool:
@@ -111,23 +118,23 @@ class RunFolder:
 
     def write_model(self, description: dict[str, Any], weights: dict[str, "Tensor"]) -> None:
         """The model's description and its weights; the folder is created."""
-        from safetensors.torch import save_file  # with torch, which commands without a model do not wait for
-
         make_folder(self.path)
-        with atomic(self.weights) as temporary:
-            save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, temporary)
+        _write_tensors(self.weights, weights)
         write_json(self.model, description)
 
     def read_weights(self) -> dict[str, "Tensor"]:
-        from safetensors import SafetensorError
-        from safetensors.torch import load_file
+        return _read_tensors(self.weights)
 
-        try:
-            return load_file(self.weights)
-        except FileNotFoundError:
-            raise UserError(f"{self.weights}: no such weights file") from None
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"{self.weights}: cannot be read, it is damaged ({error})") from None
+    def write_features(self, tensors: dict[str, "Tensor"] | None) -> None:
+        """Features of training samples; None removes what another model has left."""
+        if tensors is None:
+            self.features.unlink(missing_ok=True)
+        else:
+            _write_tensors(self.features, tensors)
+
+    def read_features(self) -> dict[str, "Tensor"] | None:
+        """None where they were not saved, as by early versions."""
+        return _read_tensors(self.features) if self.features.exists() else None
 
     def write_checkpoint(self, content: dict[str, Any]) -> None:
         import torch
@@ -154,8 +161,15 @@ class RunFolder:
     def write_split(self, split: dict[str, Any]) -> None:
         write_json(self.split, split)
 
-    def write_audit(self, audit: dict[str, Any]) -> None:
-        write_json(self.audit, audit)
+    def write_audit(self, audit: dict[str, Any] | None) -> None:
+        """None removes that of another model."""
+        if audit is None:
+            self.audit.unlink(missing_ok=True)
+        else:
+            write_json(self.audit, audit)
+
+    def write_card(self, text: str) -> None:
+        write_text(self.card, text)
 
     def write_environment(self, **more: Any) -> None:
         write_json(self.environment, environment() | more)
@@ -259,6 +273,25 @@ def _dict(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected names and values")
     return content
+
+
+def _write_tensors(path: Path, tensors: dict[str, "Tensor"]) -> None:
+    from safetensors.torch import save_file  # with torch, which commands without a model do not wait for
+
+    with atomic(path) as temporary:
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+
+
+def _read_tensors(path: Path) -> dict[str, "Tensor"]:
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such weights file") from None
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot be read, it is damaged ({error})") from None
 
 
 def _with_stats_apart(row: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ import importlib
 
 import pytest
 
-MODULES = ("cli.options", "config", "data.batch_random", "evaluation.audit", "methods.base", "methods.recipe")
+MODULES = ("cli.options", "config", "data.batch_random", "evaluation.audit", "evaluation.suggest", "methods.base")
+MODULES += ("evaluation.novelty", "evaluation.validators", "methods.recipe")
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -1,12 +1,15 @@
-"""The example of docs/target-labels.md works as printed."""
+"""The examples of docs/target-labels.md and docs/labeling.md work as printed."""
 
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "target-labels.md"
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_example_trains():
+@pytest.mark.parametrize("page", ["target-labels.md", "labeling.md"])
+def test_the_example_trains(page):
     found: dict = {}
-    exec(re.search(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL).group(1), found)
+    exec(re.search(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL).group(1), found)
     assert (found["model"].predict(found["x"][1] + 1) == found["y"]).mean() > 0.8

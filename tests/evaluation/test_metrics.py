@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from unihssl.evaluation.metrics import score
-from unihssl.evaluation.model import Predictions
+from unihssl.evaluation.predictions import Predictions
 
 
 def predictions(argmax: list[int], sums: list[int], domain: list[float] | None, classes: int = 3) -> Predictions:

@@ -62,7 +62,8 @@ def test_a_saved_model_predicts_the_same(model, image_arrays, tmp_path):
         assert (loaded.predict_proba(x) == model.predict_proba(x)).all()
         assert (loaded.predict_domain(x) == model.predict_domain(x)).all()
     assert loaded.classes_.dtype == model.classes_.dtype and loaded.rule == model.rule
-    assert {p.name for p in (tmp_path / "deep" / "er").iterdir()} == {"model.safetensors", "model.json"}
+    saved = {p.name for p in (tmp_path / "deep" / "er").iterdir()}
+    assert saved == {"model.safetensors", "model.json", "features.safetensors", "README.md"}
 
 
 def test_saving_again_replaces_the_model(model, on_vectors, vector_arrays, tmp_path):

@@ -5,7 +5,14 @@ import math
 import numpy as np
 import pytest
 
-from unihssl.evaluation.validators import class_ami, corr_c, label_free_scores, neighbourhood_density
+from unihssl.evaluation.validators import (
+    class_ami,
+    corr_c,
+    ensemble_agreement,
+    label_free_scores,
+    mean_rank,
+    neighbourhood_density,
+)
 
 
 def softmax(n: int, classes: int, sharpness: float, seed: int = 0) -> np.ndarray:
@@ -56,3 +63,23 @@ def test_classes_that_are_clusters_of_the_features_have_an_information_of_one():
     assert class_ami(features, np.eye(4)[labels]) == pytest.approx(1)
     assert class_ami(features, np.eye(4)[np.random.default_rng(1).integers(4, size=40)]) < 0.3
     assert {"class_ami", "neighbourhood_density"} <= label_free_scores({"a": np.eye(4)[labels]}, "a", features).keys()
+
+
+def test_the_ensemble_is_the_mean_of_all_candidates():
+    candidates = [softmax(20, 3, 2.0, seed) for seed in range(4)]
+    expected = []
+    for p in candidates:
+        same = 0
+        for i in range(20):
+            votes = [sum(other[i][c] for other in candidates) for c in range(3)]
+            same += int(max(range(3), key=lambda c: p[i][c]) == max(range(3), key=lambda c: votes[c]))
+        expected.append(same / 20)
+    assert ensemble_agreement(candidates) == pytest.approx(expected)
+    assert len(set(expected)) > 1
+
+
+def test_ranks_count_from_the_worst_and_share_ties():
+    scores = [{"a": 1.0, "b": 0.2}, {"a": 1.0, "b": 0.9}, {"a": 3.0, "b": 0.5}]
+    assert mean_rank(scores, ["a"]) == pytest.approx([0.25, 0.25, 1])
+    assert mean_rank(scores, ["a", "b"]) == pytest.approx([0.125, 0.625, 0.75])
+    assert mean_rank(scores[:1], ["a"]) == [0]

@@ -15,7 +15,7 @@ from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
 from unihssl.evaluation.metrics import score
-from unihssl.evaluation.model import Predictions
+from unihssl.evaluation.predictions import Predictions
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import resolve
 from unihssl.methods.routed import Routed

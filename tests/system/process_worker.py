@@ -68,7 +68,7 @@ def train_cases(root: Path):
     capture = torch.cuda.make_graphed_callables
     for name, knobs in json.loads((root / "cases.json").read_text()).items():
         torch.cuda.make_graphed_callables = noted(capture, root / "captured", name)
-        with Display(quiet=True) as display:
+        with Display() as display:
             model = train(root / name, *data_of(root), {"devices": 2, **knobs}, resume=False, display=display)
     return model
 

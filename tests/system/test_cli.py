@@ -67,6 +67,7 @@ def test_run_directory_holds_the_whole_run(run):
     assert files == {
         "config.yaml",
         "environment.json",
+        "features.safetensors",
         "metrics.jsonl",
         "model.json",
         "model.safetensors",
@@ -164,7 +165,8 @@ def test_predict_writes_a_row_for_each_image(run, image_folders, tmp_path):
     with out.open(newline="") as file:
         rows = list(csv.DictReader(file))
     classes = ["blue", "green", "red"]
-    assert list(rows[0]) == ["path", "class", "confidence", *(f"p({c})" for c in classes), "p(unlabeled domain)"]
+    probabilities = [f"p({c})" for c in classes]
+    assert list(rows[0]) == ["path", "class", "confidence", "novelty", *probabilities, "p(unlabeled domain)"]
     assert [row["path"] for row in rows] == [str(p) for p in sorted(image_folders[1].rglob("*.png"))]
     for row in rows:
         probabilities = {c: float(row[f"p({c})"]) for c in classes}
@@ -290,7 +292,7 @@ def test_config_files_that_are_none_are_refused(image_folders, tmp_path, text):
     ("args", "message"),
     [
         (["train", "--bogus"], "--bogus"),
-        (["train", "--seed", "many"], "--seed"),
+        (["demo", "--seed", "many"], "--seed"),
         (["trian"], "trian"),
         (["evaluate"], "run"),
         (["predict", "."], "images"),
@@ -335,6 +337,25 @@ def test_a_damaged_run_is_named(run, tmp_path, name):
         (copy / file.name).write_bytes(file.read_bytes())
     (copy / name).write_bytes(b"\x00\xff damaged \xfe")
     assert str(copy) in unihssl("evaluate", copy).error
+
+
+def test_predictions_on_standard_output(run, image_folders):
+    printed = unihssl("predict", run.folder, image_folders[1], "--out", "-")
+    rows = list(csv.DictReader(printed.stdout.splitlines()))
+    assert len(rows) == len(list(image_folders[1].rglob("*.png"))) and rows[0]["class"]
+    found = json.loads(unihssl("predict", run.folder, image_folders[1], "--json").stdout)
+    assert [row["path"] for row in found["predictions"]] == [row["path"] for row in rows] and found["out"] is None
+    assert not (Path.cwd() / "preds.csv").exists()
+
+
+def test_predict_reads_a_csv_as_it_is_told(run, image_folders, tmp_path):
+    image = next(image_folders[1].rglob("*.png"))
+    (tmp_path / "new.csv").write_text(f"file\n{image}\n")
+    assert "no column 'path'" in unihssl("predict", run.folder, tmp_path / "new.csv", "--json").error
+    told = ["--set", "path_column=file", "--json"]
+    assert json.loads(unihssl("predict", run.folder, tmp_path / "new.csv", *told).stdout)["images"] == 1
+    refused = unihssl("predict", run.folder, tmp_path / "new.csv", "--set", "lr=1").error
+    assert "lr cannot be set here, only how a source is read: path_column" in refused
 
 
 def test_predict_does_not_replace_a_file_that_was_not_named(run, image_folders, tmp_path, monkeypatch):
@@ -401,8 +422,10 @@ def test_a_methods_other_presets_are_told_by_what_they_change():
 @pytest.mark.parametrize(
     ("call", "printed"),
     [
-        ("train --epochs 3", "No such option: --epochs; that is a knob: --set epochs=VALUE. See: unihssl train --help"),
-        ("train --batch-size 3", "; that is a knob: --set batch_size=VALUE. See: unihssl train --help"),
+        ("benchmark digits --epochs 3", "; that is a knob: --set epochs=VALUE. See: unihssl benchmark --help"),
+        ("train --epohcs 3", "No such option: --epohcs. Did you mean --epochs? See: unihssl train --help"),
+        ("train --bogus", "No such option: --bogus, or its value is missing. See: unihssl train --help"),
+        ("train scans_a", "Got unexpected argument 'scans_a'. See: unihssl train --help"),
         ("evaluate --epochs 3", "No such option: --epochs. See: unihssl evaluate --help"),
         (
             "benchmark digits --preset fast",
@@ -419,8 +442,12 @@ def test_an_option_that_is_a_knob(call, printed):
 @pytest.mark.parametrize(
     ("call", "printed"),
     [
-        ("train --set method=mcc --set beta=0.3 --out run", "beta is a knob of unihssl, not of mcc"),
-        ("train --seed one", "Invalid value for '--seed': it should be a valid integer. See: unihssl train --help"),
+        (
+            "train --set method=mcc --set beta=0.3 --labeled . --unlabeled . --out run",
+            "beta is a knob of unihssl, not of mcc",
+        ),
+        ("train --seed one --labeled . --unlabeled . --out run", "seed must be a whole number, got 'one'"),
+        ("train --method mcc --beta 0.3 --labeled . --unlabeled . --out run", "beta is a knob of unihssl, not of mcc"),
     ],
 )
 def test_misplaced_and_misspelled_values(call, printed):

@@ -137,7 +137,7 @@ def train_alone(root: Path, out: Path, **knobs: object) -> dict[str, torch.Tenso
     """The method's state after training in this process, on the CPU in double precision."""
     state = {}
     precision = double_precision() if knobs.get("device") != "cuda" else nullcontext()
-    with precision, Display(quiet=True) as display, pytest.MonkeyPatch.context() as patch:
+    with precision, Display() as display, pytest.MonkeyPatch.context() as patch:
         whole = loop.Trainer.fit
 
         def fit(self: loop.Trainer, *arguments: object) -> None:

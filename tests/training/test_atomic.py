@@ -1,6 +1,7 @@
 """Files are whole or not there."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,26 @@ def test_json_comes_back_and_damage_is_named(tmp_path):
         read_json(tmp_path / "x.json")
     with pytest.raises(UserError, match=r"missing\.json: not found"):
         read_json(tmp_path / "missing.json")
+
+
+def test_files_have_the_mode_that_the_umask_says(tmp_path):
+    (tmp_path / "plain").write_text("")
+    with atomic(tmp_path / "file") as temporary:
+        temporary.unlink()
+        temporary.touch(mode=0o600)  # as safetensors does
+    assert (tmp_path / "file").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_link_keeps_pointing_where_it_does(tmp_path):
+    (tmp_path / "real").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_text() == "new"
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_text(tmp_path / "pipe", "content")
+    assert os.read(reader, 100) == b"content" and (tmp_path / "pipe").is_fifo()
+    os.close(reader)

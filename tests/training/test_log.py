@@ -7,8 +7,9 @@ import torch
 
 from unihssl.config import Settings
 from unihssl.run_folder import RunFolder
+from unihssl.training.callbacks import TensorBoard
 from unihssl.training.fabric import make_fabric
-from unihssl.training.log import Meter, MetricsLog
+from unihssl.training.log import Meter
 
 
 def row(step: int, **values: float) -> dict:
@@ -35,40 +36,36 @@ def test_meter_does_not_hide_a_nan():
 
 
 def test_metrics_are_lines_of_json(tmp_path):
-    log = MetricsLog(RunFolder(tmp_path), 0, tensorboard=False)
+    folder = RunFolder(tmp_path)
     for step in (1, 2):
-        log.write(row(step, loss=0.25))
-    log.close()
+        folder.append_metrics(row(step, loss=0.25))
     lines = (tmp_path / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in lines] == [row(1, loss=0.25), row(2, loss=0.25)]
-    assert not (tmp_path / "tensorboard").exists()
 
 
 @pytest.mark.parametrize("torn", ["", '{"stage": "adapt", "epo', '{"stage": "adapt", "global_step": 2', "\x00\x00"])
 def test_a_resumed_log_drops_what_came_after_the_checkpoint(tmp_path, torn):
-    log = MetricsLog(RunFolder(tmp_path), 0, tensorboard=False)
+    folder = RunFolder(tmp_path)
     for step in (1, 2, 3, 4):
-        log.write(row(step))
-    with log.folder.metrics.open("a") as file:
+        folder.append_metrics(row(step))
+    with folder.metrics.open("a") as file:
         file.write(torn)
-    assert [r["global_step"] for r in RunFolder(tmp_path).read_metrics()] == [1, 2, 3, 4]
-    resumed = MetricsLog(RunFolder(tmp_path), 2, tensorboard=False)
-    resumed.write(row(3, loss=1.0))
-    assert [json.loads(line) for line in resumed.folder.metrics.read_text().splitlines()] == [
-        row(1),
-        row(2),
-        row(3, loss=1.0),
-    ]
+    assert [r["global_step"] for r in folder.read_metrics()] == [1, 2, 3, 4]
+    folder.keep_metrics(2)
+    folder.append_metrics(row(3, loss=1.0))
+    kept = [json.loads(line) for line in folder.metrics.read_text().splitlines()]
+    assert kept == [row(1), row(2), row(3, loss=1.0)]
 
 
 def test_tensorboard_shows_a_resumed_run_once(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for done, steps in ((0, (1, 2, 3)), (1, (2, 3, 4))):
-        log = MetricsLog(RunFolder(tmp_path), done, tensorboard=True)
+        board = TensorBoard()
+        board.on_start(tmp_path, {}, done)
         for step in steps:
-            log.write(row(step, loss=float(10 * done + step)))
-        log.close()
+            board.on_log(row(step, loss=float(10 * done + step)))
+        board.on_end(None)
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [(e.step, e.value) for e in events.Scalars("adapt/loss")] == [(1, 1), (2, 12), (3, 13), (4, 14)]

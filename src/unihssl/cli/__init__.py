@@ -12,24 +12,30 @@ from unihssl.cli import (
     ablation,
     audit,
     benchmark,
+    compare,
     data,
     demo,
     evaluate,
+    export,
+    features,
+    label,
     methods,
     plot,
     predict,
+    report,
+    select,
     sensitivity,
+    suggest,
     table,
     train,
 )
-from unihssl.cli.options import as_options
+from unihssl.cli.options import UsageError, as_options
+from unihssl.cli.settings_options import CONTEXT
 from unihssl.errors import RunInterruptedError, UserError
 
 # How long torch's CPU threads wait actively before they sleep. On shared cores longer spinning made small networks at
 # least twice as slow (results/README.md); on idle ones it made no difference.
 SPINS = "10000"
-
-UsageError: Any = typer.BadParameter.__base__  # of click, or of typer's own copy of it since 0.20
 
 app = typer.Typer(
     name="unihssl",
@@ -50,10 +56,27 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (audit.audit, methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo.demo,
+    train.train,
+    compare.compare,
+    evaluate.evaluate,
+    predict.predict,
+    report.report,
+    audit.audit,
+    suggest.suggest,
+    label.label,
+    select.select,
+    features.features,
+    export.export,
+    methods.methods,
+    benchmark.benchmark,
+    ablation.ablation,
+    sensitivity.sensitivity,
+    table.table,
+)
 for command in COMMANDS:
-    app.command()(command)
+    app.command(context_settings=CONTEXT if command in (train.train, compare.compare) else None)(command)
 plot.register(app)
 data.register(app)
 
@@ -67,7 +90,7 @@ def _usage_message(error: Any) -> str:
     options = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
     if knob == "preset" and "--schedule" in options:
         return f"No such option: {option}; a method's preset is --set preset=NAME, the length of training --schedule."
-    if knob in Settings.__dataclass_fields__ and "--set" in options:
+    if knob in Settings.__dataclass_fields__ and {"--set", "--seeds"} <= options:
         return f"No such option: {option}; that is a knob: --set {knob}=VALUE."
     message = str(error.format_message()).rstrip(".")  # empty where the help was shown instead
     message = re.sub("Input should be a valid (integer|number).*", r"it should be a valid \1", message)

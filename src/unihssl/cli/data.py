@@ -11,9 +11,9 @@ from unihssl.cli.options import JSON, SETTINGS, as_options, print_json, split_se
 from unihssl.cli.pair_report import show_report
 
 if TYPE_CHECKING:
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.catalog.check import DomainCheck
     from unihssl.data.catalog.dataset import CatalogDomain, Dataset
-    from unihssl.training.display import Display
 
 NAME = typer.Argument(metavar="NAME", help="Data set; `unihssl data list` names them.")
 ROOT = typer.Option(Path("data"), help="Folder of the data set, or its parent, or an archive as downloaded.")
@@ -77,10 +77,10 @@ def prepare(
 
     If interrupted, rerun it: finished domains are kept. An image takes 3 bytes per pixel: 192 KiB at 256.
     """
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.cache import cache_folder
     from unihssl.data.catalog.check import where
     from unihssl.errors import UserError
-    from unihssl.training.display import Display
 
     folder = cache_folder(cache)
     if folder is None:
@@ -92,7 +92,7 @@ def prepare(
         if not json:
             show(dataset, root, results)
         raise UserError(f"{dataset.name}: {missing[0].problems[0]}, {where(root)}; nothing was decoded")
-    with Display(quiet=json) as display:
+    with TerminalDisplay(quiet=json) as display:
         rows = {result.domain.name: _decode(result, image_size, folder, display, json) for result in results}
     if json:
         print_json({"name": dataset.name, "cache": str(folder), "domains": rows})
@@ -103,10 +103,10 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
 
     If interrupted, rerun it: the download is resumed.
     """
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.catalog.archives import stem
     from unihssl.data.catalog.download import fetch
     from unihssl.errors import UserError
-    from unihssl.training.display import Display
 
     dataset, domains = _chosen(name, "")
     if not dataset.downloads:
@@ -115,7 +115,7 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     if not any(result.problems for result in _checked(dataset, root, domains, json)):
         return check(name, root, "", json)
     typer.echo(f"{dataset.title}: licence: {dataset.licence}; see {dataset.source}", err=True)
-    with Display(quiet=json) as display:
+    with TerminalDisplay(quiet=json) as display:
         for remote in dataset.downloads:
             folder = root / (stem(Path(remote.file)) or remote.file)
             if folder.is_dir():
@@ -139,17 +139,17 @@ def report(
     Copies are byte-identical files, and images that look almost the same. The split is that of a run with the same
     settings (`--set seed=1`).
     """
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.config import Settings, parse
     from unihssl.data.pair import load_pair, read_domains, vector_size
     from unihssl.data.report import pair_report
     from unihssl.errors import UserError, worded
-    from unihssl.training.display import Display
 
     (values,) = parse(dict(map(split_setting, settings)), (Settings,))
     source, target = read_domains(labeled, unlabeled, values)
     if vector_size(source):
         raise UserError("the report is on images, and these are feature vectors")
-    with Display(quiet=json, spell=as_options) as display:
+    with TerminalDisplay(quiet=json) as display:
         pair = load_pair(source, target, values, MODEL_SIDE, display.counter)
         found = pair_report(pair, values, display.counter("comparing images"))
         for domain in (found["labeled"], found["unlabeled"]):
@@ -172,7 +172,7 @@ def _chosen(name: str, domains: str) -> "tuple[Dataset, list[CatalogDomain]]":
     return dataset, [dataset.domain(d.strip()) for d in domains.split(",")] if domains else list(dataset.domains)
 
 
-def _decode(result: "DomainCheck", side: int, cache: Path, display: "Display", quiet: bool) -> dict[str, Any]:
+def _decode(result: "DomainCheck", side: int, cache: Path, display: "TerminalDisplay", quiet: bool) -> dict[str, Any]:
     """Decode a domain into the cache, if it is made of image files, and report it."""
     import time
 
@@ -212,10 +212,10 @@ def _checked(
     dataset: "Dataset", root: Path, domains: "Sequence[CatalogDomain]", quiet: bool
 ) -> "tuple[DomainCheck, ...]":
     """Check the domains, with progress bars for archives that are unpacked."""
+    from unihssl.cli.display import TerminalDisplay
     from unihssl.data.catalog.check import check as compare
-    from unihssl.training.display import Display
 
-    with Display(quiet=quiet) as display:
+    with TerminalDisplay(quiet=quiet) as display:
         results = compare(dataset, root, domains, display.counter)
     missing = any(result.found is None for result in results)  # some domains come with the package
     if missing and not root.exists() and not quiet:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, HELD_OUT, JSON, as_options, show_result
+from unihssl.cli.options import DEVICE, HELD_OUT, JSON, READING, as_options, show_result, split_setting
 
 
 def evaluate(
@@ -13,6 +13,7 @@ def evaluate(
     unlabeled: str | None = typer.Option(None, help="Test images of the unlabeled domain, likewise."),
     held_out: bool = HELD_OUT,
     device: str = DEVICE,
+    settings: list[str] = READING,
     json: bool = JSON,
 ) -> None:
     """Measure a trained model on its run's held-out images, or on all images of the sources given.
@@ -21,7 +22,8 @@ def evaluate(
     """
     from unihssl.api import measure
 
-    result = measure(run, labeled, unlabeled, device, held_out=held_out, spell=as_options)
+    knobs = dict(map(split_setting, settings))
+    result = measure(run, labeled, unlabeled, device, held_out=held_out, spell=as_options, knobs=knobs)
     for note in [] if json else result["notes"]:
         typer.echo(f"note: {note}", err=True)
     show_result(result, json)

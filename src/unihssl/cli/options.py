@@ -8,6 +8,8 @@ import typer
 
 from unihssl.errors import Setting, UserError
 
+UsageError: Any = typer.BadParameter.__base__  # of click, or of typer's own copy of it since 0.20
+
 JSON = typer.Option(False, "--json", help="Print JSON on stdout and nothing else.")
 HELD_OUT = typer.Option(
     False, "--held-out", help="The sources given are the run's own: use only what it held out of them."
@@ -15,11 +17,15 @@ HELD_OUT = typer.Option(
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
 
-FLAGS = {"resume", "held_out"}
+READING = typer.Option(
+    [], "--set", metavar="NAME=VALUE", help="How a CSV is read, such as path_column=file. [default: as the run did]"
+)
+
+FLAGS = {"resume", "held_out", "int8"}
 OPTIONS = {"labeled", "unlabeled", "out", "config"}  # settings have --set, which more commands have
 OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}
 OPTIONS |= {"launcher", "workers", "gpus_per_run"}
-OPTIONS |= {"n", "labels", "max_risk", "target_labels"}
+OPTIONS |= {"n", "labels", "max_risk", "max_loss", "target_labels", "unknown_above", "by", "classes", "run", "port"}
 
 
 def as_options(setting: Setting) -> str:
@@ -66,10 +72,10 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
     columns = ["test images", "n", "accuracy", *(f"by {rule}" for rule in rules[1:]), "class mean", "macro F1"]
     title = f"Test accuracy (prediction rule: {result['rule']})" if len(rules) > 1 else "Test accuracy"
     table = Table(*columns, title=title, title_justify="left")
-    for name, part in measured.items():
+    labels = {"pooled": "both, pooled", "labeled": "labeled domain", "unlabeled": "unlabeled domain"}
+    for name, part in (measured | result.get("sources", {})).items():
         numbers = [*(part["accuracy_by_rule"][rule] for rule in rules), part["class_mean_accuracy"], part["macro_f1"]]
-        label = "both, pooled" if name == "pooled" else f"{name} domain"
-        table.add_row(label, str(part["n"]), *(f"{100 * number:.1f}%" for number in numbers))
+        table.add_row(labels.get(name, f"  {name}"), str(part["n"]), *(f"{100 * number:.1f}%" for number in numbers))
     Console().print(table)
     for name in ("labeled", "unlabeled"):
         if name not in result:

@@ -1,11 +1,14 @@
 """`unihssl predict`"""
 
+import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from unihssl.cli.options import DEVICE, JSON, print_json
+from unihssl.cli.options import DEVICE, READING, print_json, split_setting
+from unihssl.errors import UserError
 
 FIRST_AUDIT = "unihssl audit {run} --n 100 --out audit.csv"
 
@@ -13,50 +16,75 @@ FIRST_AUDIT = "unihssl audit {run} --n 100 --out audit.csv"
 def predict(
     run: Path = typer.Argument(help="Run directory, or a folder written by save()."),
     images: list[str] = typer.Argument(help="Image files or folders (or one .npy, .npz or CSV)."),
-    out: Path | None = typer.Option(None, help="CSV file to write; it is replaced.", show_default="a new preds.csv"),
+    out: Path | None = typer.Option(
+        None, help="CSV file to write; it is replaced. - is standard output.", show_default="a new preds.csv"
+    ),
     max_risk: float | None = typer.Option(
         None, help="Share of wrong answers allowed, for the column abstain.", show_default="the audit's"
     ),
+    unknown_above: float | None = typer.Option(
+        None, help="Novelty, such as 99, above which the column unknown says yes.", min=0, max=100
+    ),
     device: str = DEVICE,
-    json: bool = JSON,
+    settings: list[str] = READING,
+    json: bool = typer.Option(
+        False, "--json", help="Print the predictions as JSON on stdout; a CSV file is written only with --out."
+    ),
 ) -> None:
     """Classify images of either domain into a CSV file.
 
-    Columns: path, class, confidence, a probability for each class, and the probability that the image comes from
-    the unlabeled domain. Unreadable images are named and left out.
+    Columns: path, class, confidence, novelty, a probability for each class, and the probability that the image comes
+    from the unlabeled domain. Unreadable images are named and left out.
+
+    A novelty of 99 means: the image is farther from all training images than 99% of these are from each other.
 
     After `unihssl audit` confidences and probabilities are calibrated, and the column abstain says where to give no
     answer, so that in the unlabeled domain at most --max-risk of the answers are wrong.
     """
-    from unihssl.errors import UserError
-    from unihssl.evaluation.model import load_model, write_predictions
-    from unihssl.files import make_folder
-
-    target = out or Path("preds.csv")
-    if out is None and target.exists():
+    to_stdout = str(out) == "-"
+    target = Path("preds.csv") if out is None else out
+    if out is None and not json and target.exists():
         raise UserError(f"{target} exists already: pass --out to name another file or to replace it")
     if target.is_dir():
         raise UserError(f"{target}: is a folder; --out names a CSV file")
+    if json and to_stdout:
+        raise UserError("--json and --out - both print on standard output: choose one")
+
+    from unihssl.evaluation.model import load_model
+    from unihssl.evaluation.predictions import NO_REFERENCE
+    from unihssl.evaluation.samples import reading
+    from unihssl.files import make_folder
+
     model = load_model(run, device)
+    model.settings = reading(model.settings, dict(map(split_setting, settings)))
     if model.audited is None and max_risk is not None:
         raise UserError(f"{run}: --max-risk needs an audit: {FIRST_AUDIT.format(run=run)}")
-    make_folder(target.parent)
-    samples = images[0] if len(images) == 1 else images
-    predictions = model.predictions(samples)
-    write_predictions(target, model, predictions, max_risk)
+    if model.reference is None and unknown_above is not None:
+        raise UserError(f"{run}: --unknown-above cannot be told: {NO_REFERENCE}")
+    if not to_stdout:
+        make_folder(target.parent)
+    predictions = model.predictions(images[0] if len(images) == 1 else images)
+    if out is not None or not json:
+        predictions.to_csv(sys.stdout if to_stdout else target, max_risk, unknown_above)
     counts = Counter(predictions.classes.tolist())
     abstained = None if model.audited is None else int(model.abstains(predictions, max_risk).sum())
+    unknown = None if unknown_above is None else int(predictions.is_unknown(unknown_above).sum())
     if json:
-        summary = {"out": str(target), "images": len(predictions.names), "classes": counts}
-        return print_json(
-            summary | {"notes": predictions.notes, "calibrated": model.audited is not None, "abstained": abstained}
-        )
+        summary: dict[str, Any] = {"out": None if out is None else str(target), "images": len(predictions.names)}
+        summary |= {"classes": counts, "unknown": unknown, "abstained": abstained}
+        summary |= {"notes": predictions.notes, "calibrated": model.audited is not None}
+        table = predictions.columns(max_risk, unknown_above)
+        rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
+        return print_json(summary | {"predictions": rows})
     for note in predictions.notes:
         typer.echo(f"note: {note}", err=True)
     if abstained is None:
         way_out = FIRST_AUDIT.format(run=run)
         typer.echo(f"note: confidences are not calibrated for the unlabeled domain; to do so: {way_out}", err=True)
+    if to_stdout:
+        return
     answers = "" if abstained is None else f", {abstained} of them without an answer (abstain)"
+    answers += "" if unknown is None else f", {unknown} of them probably of no class (unknown)"
     typer.echo(f"{len(predictions.names)} images{answers} -> {target}")
     for name, count in counts.most_common():
         typer.echo(f"  {count:6d}  {name}")

@@ -6,12 +6,19 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import JSON, SETTINGS, as_options, show_result, split_setting
+from unihssl.cli.options import JSON, SETTINGS, show_result, split_setting
+from unihssl.cli.report import add_report
+from unihssl.cli.settings_options import with_settings
+from unihssl.errors import UserError
+from unihssl.run_folder import read_yaml
 
 
+@with_settings
 def train(
     labeled: str = typer.Option("", help="Labeled domain: a folder of class folders, a CSV, or an .npz (x, y)."),
-    unlabeled: str = typer.Option("", help="Unlabeled domain: a folder of images, a CSV, an .npz or .npy."),
+    unlabeled: list[str] = typer.Option(
+        [], help="Unlabeled domain: a folder of images, a CSV, an .npz or .npy. Repeat it for several sources."
+    ),
     target_labels: str = typer.Option(
         "",
         help="Labels of the unlabeled domain to train on: a CSV (path,label), or 'column' for the filled labels of an "
@@ -21,17 +28,13 @@ def train(
     method: str = typer.Option("", help="Training method.", show_default="unihssl"),
     backbone: str = typer.Option("", help="timm model name, small_cnn or mlp.", show_default="resnet50"),
     weights: str = typer.Option("", help="pretrained, none, or a weights file.", show_default="pretrained"),
-    seed: int | None = typer.Option(
-        None, help="Seed of the split, the initial weights and all random numbers.", show_default="0"
-    ),
-    placement: str = typer.Option(
-        "", help="Where decoded images are kept: auto, gpu, host or disk (memory-mapped).", show_default="auto"
-    ),
-    precision: str = typer.Option("", help="auto (bf16 on a GPU), bf16 or fp32.", show_default="auto"),
-    resume: bool = typer.Option(False, help="Resume the run in --out that was stopped or killed."),
+    resume: bool = typer.Option(False, "--resume", help="Resume the run in --out that was stopped or killed."),
     settings: list[str] = SETTINGS,
     config: Path | None = typer.Option(None, help="YAML file of knobs; --set and options override it."),
+    report: bool = typer.Option(True, help="Write report.html into the run directory."),
     json: bool = JSON,
+    *,
+    knobs: dict[str, Any],
 ) -> None:
     """Train a model on two domains and test it on held-out images of both.
 
@@ -39,29 +42,32 @@ def train(
     or without. Class folders of the unlabeled domain only serve to *measure*. Of the images whose class is known, 10%
     of each domain are held out for testing.
 
-    The run directory holds every setting, the split, the model, the log (with TensorBoard events) and the results.
-    Resume a run that was killed with `unihssl train --resume --out RUN`. `unihssl methods unihssl` lists every knob of
-    --set and --config.
+    The run directory holds every setting, the split, the model, the log (with TensorBoard events), the results and
+    report.html, which shows them. Resume a run that was killed with `unihssl train --resume --out RUN`.
+
+    A method's own settings are options as well, such as `--lambda-pl 0.5`; `unihssl methods NAME` lists them.
     """
+    if out is None:
+        raise UserError("no run directory given: pass --out RUN")
+    given = {"method": method, "backbone": backbone, "weights": weights, "target_labels": target_labels}
+    given = {name: value for name, value in given.items() if value} | knobs
+    values = (read_yaml(config) if config else {}) | dict(map(split_setting, settings)) | given
+    labeled = labeled or values.pop("labeled", "")
+    sources = unlabeled if len(unlabeled) > 1 else [*unlabeled, values.pop("unlabeled", "")][0]
+    if not resume:
+        check_sources(labeled, sources)
+
     # DDP looks for unused parameters, which some methods have. In every process it would warn that it found none.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
     from unihssl.api import train as run
-    from unihssl.errors import RunInterruptedError, UserError
+    from unihssl.cli.display import TerminalDisplay
+    from unihssl.errors import RunInterruptedError
     from unihssl.methods.recipe import current_names
-    from unihssl.run_folder import read_yaml
-    from unihssl.training.display import Display
 
-    given: dict[str, Any] = {"method": method, "backbone": backbone, "weights": weights, "seed": seed}
-    given |= {"placement": placement, "precision": precision, "target_labels": target_labels}
-    given = {name: value for name, value in given.items() if value not in ("", None)}
-    values = (current_names(read_yaml(config)) if config else {}) | dict(map(split_setting, settings)) | given
-    if out is None:
-        raise UserError("no run directory given: pass --out RUN")
-    labeled, unlabeled = labeled or values.pop("labeled", ""), unlabeled or values.pop("unlabeled", "")
-    with Display(quiet=json, spell=as_options) as display:
+    with TerminalDisplay(quiet=json) as display:
         try:
-            model = run(out, labeled, unlabeled, values, resume=resume, display=display)
+            model = run(out, labeled, sources, current_names(values), resume=resume, display=display)
         except RunInterruptedError as stop:
             if display.silent:  # the first process reports it
                 raise typer.Exit(130) from stop
@@ -69,3 +75,14 @@ def train(
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)
+    if report:
+        add_report(out, display)
+
+
+def check_sources(labeled: str, unlabeled: str | list[str]) -> None:
+    """Refuse sources that do not exist, before torch is imported, which takes seconds."""
+    from unihssl.data.readers import check_there, several
+
+    check_there(labeled, "labeled")
+    for source in several(unlabeled):
+        check_there(source, "unlabeled")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from unihssl.config import COLUMN, Settings
-from unihssl.data.readers import read
-from unihssl.data.source import Label, Source, first_few, nearest
+from unihssl.data.readers import read, several
+from unihssl.data.source import DOMAIN, Label, Source, first_few, joined, nearest
 from unihssl.errors import Setting, UserError
 
 UNKNOWN = -1  # the class number of a sample whose class is not known
@@ -28,6 +28,7 @@ class Domain:
     groups: np.ndarray | None = None  # (N,): samples of one group are never split into training and test
     notes: tuple[str, ...] = ()
     target_labels: np.ndarray | None = None  # (N,) of the unlabeled domain: labels to train on, UNKNOWN elsewhere
+    sources: np.ndarray | None = None  # (N,) names, where the domain is made of several sources
 
     def __len__(self) -> int:
         return len(self.names)
@@ -52,6 +53,7 @@ class Domain:
             labels=self.labels[rows],
             groups=None if self.groups is None else self.groups[rows],
             target_labels=None if self.target_labels is None else self.target_labels[rows],
+            sources=None if self.sources is None else self.sources[rows],
         )
 
 
@@ -72,21 +74,27 @@ def labeled_domain(source: Any, settings: Settings) -> Domain:
 
 def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> Domain:
     """Read the unlabeled domain. Its labels, if any, are for measuring only, never for training."""
-    listed = read(source, settings, "unlabeled")
-    if settings.unlabeled_layout == "flat":
-        listed = replace(listed, labels=[None] * len(listed))
-    if listed.classes and settings.unlabeled_layout == "auto" and _is_mere_nesting(source, listed.classes, classes):
-        folders = first_few(sorted(map(str, listed.classes)))
-        note = f"{listed.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
-        listed = replace(listed, labels=[None] * len(listed), notes=(*listed.notes, note))
+    listed = joined([_read_unlabeled(part, classes, settings) for part in several(source)])
     if listed.classes:
         _check_classes(listed, classes, settings.match_classes == "labeled" or settings.target_labels == COLUMN)
     return _resolve(listed, classes, settings.group_by)
 
 
+def _read_unlabeled(source: Any, classes: tuple[Label, ...], settings: Settings) -> Source:
+    """List one source; sub-folders that name no classes are ignored, if the layout allows it."""
+    listed = read(source, settings, "unlabeled")
+    if settings.unlabeled_layout == "flat":
+        return replace(listed, labels=[None] * len(listed))
+    if listed.classes and settings.unlabeled_layout == "auto" and _is_mere_nesting(source, listed.classes, classes):
+        folders = first_few(sorted(map(str, listed.classes)))
+        note = f"{listed.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
+        return replace(listed, labels=[None] * len(listed), notes=(*listed.notes, note))
+    return listed
+
+
 def test_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> Domain:
     """Read labeled samples to evaluate on. Some of the classes may be missing."""
-    listed = read(source, settings, "labeled")
+    listed = joined([read(part, settings, "labeled") for part in several(source)])
     unknown = _with_likely_names(listed.classes - set(classes), classes)
     if unknown:
         known = first_few([str(c) for c in classes])
@@ -100,7 +108,8 @@ def _resolve(source: Source, classes: tuple[Label, ...], group_by: str, *, to_sp
     labels = np.array([number[label] for label in source.labels], dtype=np.int64)
     notes = source.notes if group_by else (*source.notes, *_shared_notes(source))
     groups = _groups(source, group_by) if group_by and to_split else None
-    return Domain(source.name, source.items, tuple(source.names), labels, classes, groups, notes)
+    sources = np.array(source.columns[DOMAIN]) if DOMAIN in source.columns else None
+    return Domain(source.name, source.items, tuple(source.names), labels, classes, groups, notes, sources=sources)
 
 
 def _groups(source: Source, column: str) -> np.ndarray:
@@ -115,6 +124,8 @@ def _groups(source: Source, column: str) -> np.ndarray:
 def _shared_notes(source: Source) -> Iterator[str]:
     """A note for each column whose groups the split, which goes by image, may divide."""
     for column, values in source.columns.items():
+        if column == DOMAIN:
+            continue
         shared = sum(n for value, n in Counter(values).items() if value and n > 1)
         if shared:
             yield (

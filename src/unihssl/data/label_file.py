@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,32 +26,42 @@ class LabelFile(NamedTuple):
     has_gaps: bool
 
 
-def write_label_file(path: Path, domain: Domain, rows: np.ndarray) -> None:
-    """Write `path,label` with empty labels for rows of a domain; an existing file stays, as it may hold labels."""
+def write_label_file(path: Path, domain: Domain, rows: np.ndarray, labels: Sequence[Label] = ()) -> None:
+    """Write `path,label` for rows of a domain; an existing file stays, as it may hold labels.
+
+    `labels` are those of the first rows, the other labels are empty.
+    """
     if path.exists():
         raise UserError(f"{path} exists already, and may hold labels: choose another {Setting('out')}")
     make_folder(path.parent)
     names = domain.names if isinstance(domain.items, np.ndarray) else [str(Path(p).absolute()) for p in domain.items]
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([COLUMNS, *([names[row], ""] for row in rows)])
+        listed = zip_longest((names[row] for row in rows), labels, fillvalue="")
+        csv.writer(file).writerows([COLUMNS, *listed])
 
 
 def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:
     """Read the rows whose label is filled in; the labels must be names of `classes`."""
+    rows = read_label_rows(path)
+    filled = [i for i, row in enumerate(rows) if row["label"]]
+    if not filled:
+        raise UserError(f"{path}: none of its {len(rows)} images has a label yet; fill in the column label")
+    labels = class_numbers([rows[i]["label"] for i in filled], classes, str(path))
+    return LabelFile(path, [rows[i]["path"] for i in filled], labels, filled[-1] >= len(filled))
+
+
+def read_label_rows(path: Path) -> list[dict[str, str]]:
+    """All rows of a CSV of images to label, by column; `label` is empty where there is none yet."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+            rows: list[dict[str, str]] = list(csv.DictReader(file, restval=""))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read as a CSV file ({error})") from None
     if not rows:
         raise UserError(f"{path}: the CSV has no rows; expected the columns {','.join(COLUMNS)}")
     if missing := [column for column in COLUMNS if column not in rows[0]]:
         raise UserError(f"{path}: no column {first_few(missing)}; expected the columns {','.join(COLUMNS)}")
-    filled = [i for i, row in enumerate(rows) if (row["label"] or "").strip()]
-    if not filled:
-        raise UserError(f"{path}: none of its {len(rows)} images has a label yet; fill in the column label")
-    labels = class_numbers([(rows[i]["label"] or "").strip() for i in filled], classes, str(path))
-    return LabelFile(path, [rows[i]["path"] or "" for i in filled], labels, filled[-1] >= len(filled))
+    return [row | {"label": row["label"].strip()} for row in rows]
 
 
 def class_numbers(labels: Iterable[Any], classes: Sequence[Label], where: str) -> np.ndarray:

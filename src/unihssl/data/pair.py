@@ -17,6 +17,7 @@ from unihssl.data.cache import cache_folder
 from unihssl.data.copies import drop_trained_copies
 from unihssl.data.decode import Progress
 from unihssl.data.domain import UNKNOWN, Domain, labeled_domain, unlabeled_domain
+from unihssl.data.frozen_views import FrozenViews
 from unihssl.data.intensity import Window, decide_windows
 from unihssl.data.placement import place_stores
 from unihssl.data.rendering import Rendering
@@ -28,6 +29,8 @@ from unihssl.data.target_labels import IN_MEMORY, with_target_labels
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths
+
+Freeze = Callable[[str, Store, Views], tuple[Store, FrozenViews]]
 
 
 @dataclass(frozen=True)
@@ -76,16 +79,21 @@ class DomainPair:
         concurrent_runs: int = 1,
         *,
         with_truth: bool = False,
+        freeze: Freeze | None = None,
     ) -> tuple[PairedData, str]:
         """The training samples for steps on the device, and a line that says where they are kept.
 
         `shard` is this process's rank and the number of processes; `concurrent_runs` is how many runs share this
         machine and its GPU. The unlabeled domain gets no labels, so that none can be used, except `with_truth`.
+        `freeze` replaces a domain's images and views by the features of a frozen backbone.
         """
         if with_truth and not self.unlabeled.domain.known[self.unlabeled.split.train].all():
             raise UserError("this method trains on the class of every unlabeled image; some are unknown")
         own_stores = [self.labeled.store, self.unlabeled.store]
-        stores, where = place_stores(own_stores, device, settings.placement, shard[1], concurrent_runs)
+        if freeze:
+            stores, where = own_stores, "features of the frozen backbone are computed once"
+        else:
+            stores, where = place_stores(own_stores, device, settings.placement, shard[1], concurrent_runs)
         batches = settings.batch_size, settings.unlabeled_batch or settings.batch_size
         areas = settings.area_labeled, settings.area_unlabeled
         domains = []
@@ -95,7 +103,9 @@ class DomainPair:
             labels = torch.from_numpy(part.domain.labels) if role == "labeled" or with_truth else None
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
-            domains.append(TrainingDomain(stores[number], train, own_views, batch, seed, labels, shard, device, role))
+            store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
+            balanced = role == "labeled" and settings.sampling == "balanced"
+            domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced))
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where

@@ -11,7 +11,7 @@ import numpy as np
 from unihssl.config import COLUMN, Settings
 from unihssl.data import catalog
 from unihssl.data.images import SUFFIXES, find_images, left_out
-from unihssl.data.source import Label, Source, csv_rows, first_few
+from unihssl.data.source import DOMAIN, SEPARATOR, Label, Source, csv_rows, first_few
 from unihssl.errors import Setting, UserError
 
 
@@ -23,11 +23,8 @@ def read(source: Any, settings: Settings, role: str) -> Source:
         return catalog.from_reference(source)
     if not isinstance(source, str | Path):
         return _read_arrays(source, role)
+    check_there(source, role)
     path = Path(source)
-    if str(source) == "":
-        raise UserError(f"no {role} data given: pass {Setting(role)}, a folder, a CSV or an .npz file")
-    if not path.exists():
-        raise UserError(f"{path}: no such file or folder (the {role} data); say where it is with {Setting(role)}")
     if path.is_dir():
         return _read_folder(path, settings, role)
     if path.suffix.lower() == ".csv":
@@ -35,6 +32,22 @@ def read(source: Any, settings: Settings, role: str) -> Source:
     if path.suffix.lower() in (".npz", ".npy"):
         return _read_numpy(path, role)
     raise UserError(f"{path}: expected a folder, a .csv, an .npz or an .npy file")
+
+
+def several(source: Any) -> list[Any]:
+    """The sources of a domain: those of a list of paths or of `a|b`, else the one given."""
+    if isinstance(source, str) and SEPARATOR in source and not Path(source).exists():
+        return source.split(SEPARATOR)
+    is_list = isinstance(source, list | tuple) and all(isinstance(part, str | Path | Source) for part in source)
+    return list(source) if is_list and source else [source]
+
+
+def check_there(source: str | Path, role: str) -> None:
+    """Refuse a source that does not exist."""
+    if str(source) == "":
+        raise UserError(f"no {role} data given: pass {Setting(role)}, a folder, a CSV or an .npz file")
+    if not is_reference(source) and not Path(source).exists():
+        raise UserError(f"{source}: no such file or folder (the {role} data); say where it is with {Setting(role)}")
 
 
 def is_reference(source: Any) -> bool:
@@ -89,7 +102,8 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Source:
     if gone:
         raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({first_few(gone)})")
     labels = [(row.get(settings.label_column) or "").strip() or None for row in rows]
-    values = {name: [row[name] or "" for row in rows] for name in rows[0] if name} if settings.group_by else {}
+    kept = [name for name in rows[0] if name and (settings.group_by or name == DOMAIN)]
+    values = {name: [row[name] or "" for row in rows] for name in kept}
     return Source(str(path), paths, names, labels, values)
 
 

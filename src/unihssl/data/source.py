@@ -11,6 +11,8 @@ import numpy as np
 from unihssl.errors import UserError
 
 Label = str | int
+DOMAIN = "domain"  # column of the sources that are trained together as one domain
+SEPARATOR = "|"  # between several sources in one text
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,32 @@ class Source:
     @property
     def classes(self) -> set[Label]:
         return {label for label in self.labels if label is not None}
+
+
+def joined(sources: Sequence[Source]) -> Source:
+    """Several sources as one; names begin with the name of their source, which is also the column `DOMAIN`.
+
+    >>> joined([Source("a", [Path("1.png")], ["1"], [None]), Source("b", [Path("2.png")], ["2"], [None])]).names
+    ['a/1', 'b/2']
+    """
+    if len(sources) == 1:
+        return sources[0]
+    short = [Path(source.name).stem for source in sources]
+    keys = [name if short.count(name) == 1 else f"{name}-{i}" for i, name in enumerate(short, start=1)]
+    arrays = [source.items for source in sources if isinstance(source.items, np.ndarray)]
+    shapes = {items.shape[1:] for items in arrays}
+    if arrays and (len(arrays) < len(sources) or len(shapes) > 1):
+        raise UserError(f"{', '.join(short)}: sources that are trained together must all be images, or arrays alike")
+    shared = set.intersection(*(set(source.columns) for source in sources)) - {DOMAIN}
+    columns = {name: [value for source in sources for value in source.columns[name]] for name in shared}
+    return Source(
+        SEPARATOR.join(source.name for source in sources),
+        np.concatenate(arrays) if arrays else [item for source in sources for item in source.items],
+        [f"{key}/{name}" for key, source in zip(keys, sources, strict=True) for name in source.names],
+        [label for source in sources for label in source.labels],
+        columns | {DOMAIN: [key for key, source in zip(keys, sources, strict=True) for _ in source.names]},
+        tuple(note for source in sources for note in source.notes),
+    )
 
 
 def first_few(names: Sequence[str], most: int = 8) -> str:

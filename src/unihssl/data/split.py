@@ -40,7 +40,7 @@ def split_domain(domain: Domain, fraction: float, seed: int, kind: str = "strati
         test = _grouped(domain, fraction, rng)
     else:
         count = len(known) - int((1 - fraction) * len(known) + 1e-9)
-        strata = domain.labels[known] if stratified else np.zeros(len(known), dtype=np.int64)
+        strata = _strata(domain)[known] if stratified else np.zeros(len(known), dtype=np.int64)
         test = known[_stratified(strata, count, rng)]
     train = np.setdiff1d(np.arange(len(domain)), test)
     if len(train) < 2:
@@ -96,6 +96,14 @@ def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int)
         share = ratio ** (-rank / max(len(classes) - 1, 1))
         kept.append(rows[: max(1, round(share * len(rows)))])
     return np.sort(np.concatenate(kept))
+
+
+def _strata(domain: Domain) -> np.ndarray:
+    """The class of each sample (N,); of several sources, its class and source."""
+    if domain.sources is None:
+        return domain.labels
+    sources = np.unique(domain.sources, return_inverse=True)[1]
+    return np.asarray(sources * (len(domain.classes) + 1) + domain.labels)
 
 
 def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -36,6 +36,10 @@ class Views:
     least_area: float = 0.08  # of a resized crop
     strong_view: StrongView = "randaugment"
 
+    def has_strong(self, images: Tensor) -> bool:
+        """Whether the strong view differs from the weak one: images have one, feature vectors do not."""
+        return images.dim() > 2
+
     def test(self, images: Tensor) -> Tensor:
         """The centre of the image."""
         if images.dim() == 2:
@@ -111,10 +115,17 @@ class Views:
         return (pixels - _pixel_scale(self.mean, pixels.device)) / _pixel_scale(self.std, pixels.device)
 
 
-@functools.cache
 def _pixel_scale(values: tuple[float, ...], device: torch.device) -> Tensor:
     """Per-channel constants on the 0..255 scale; copied to the device once, not in every step."""
+    # What is made while an export traces belongs to the trace, and must not be kept for later steps.
+    return _new_pixel_scale(values, device) if torch.compiler.is_compiling() else _kept_pixel_scale(values, device)
+
+
+def _new_pixel_scale(values: tuple[float, ...], device: torch.device) -> Tensor:
     return torch.tensor(values, device=device).mul(255).view(1, -1, 1, 1)
+
+
+_kept_pixel_scale = functools.cache(_new_pixel_scale)
 
 
 def _pad_edges(images: Tensor, rows: int, columns: int) -> Tensor:

@@ -11,7 +11,7 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.domain import Domain, unlabeled_domain
 from unihssl.data.label_file import LabelFile, find_rows, labeled_rows, read_label_file, write_label_file
-from unihssl.data.readers import is_reference
+from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit import audit_answer, calibrated, draw_sample, fit_temperature, share
@@ -38,7 +38,7 @@ def draw_audit(
     Images whose labels trained the model, and those in `exclude` (names or paths), are not of that domain.
     """
     domain = audited_domain(run, model, settings, unlabeled)
-    domain = _without(domain, [*trained_on(run, model), *exclude])
+    domain = without(domain, [*trained_on(run, model), *exclude])
     if not 0 < n <= len(domain):
         raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images of the unlabeled domain; got {n}")
     rng = np.random.default_rng(seed_for("audit", seed))
@@ -60,7 +60,7 @@ def answer_audit(
     domain, trained = audited_domain(run, model, settings, unlabeled), [*trained_on(run, model), *exclude]
     file = read_label_file(labels, model.classes_.tolist())
     _refuse_trained(file, domain, run, trained)
-    domain = _without(domain, trained)
+    domain = without(domain, trained)
     rows, classes = labeled_rows(file, domain)
     sample = domain.keep(rows)
     labeled = Domain(sample.name, sample.items, sample.names, classes, tuple(model.classes_.tolist()))
@@ -80,8 +80,11 @@ def audited_domain(run: RunFolder, model: Model, settings: Settings, given: Any 
     """The run's unlabeled domain, as far as it was readable; or all of the source given in its place."""
     record = run.read_split()["unlabeled"]
     source = record["source"] if given is None else given
-    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
-        raise UserError(f"{source}: the unlabeled data of this run is not there; say where with {Setting('unlabeled')}")
+    parts = several(source) if isinstance(source, str) else []
+    if gone := [part for part in parts if not is_reference(part) and not Path(part).exists()]:
+        raise UserError(
+            f"{gone[0]}: the unlabeled data of this run is not there; say where with {Setting('unlabeled')}"
+        )
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     if given is not None:
         return domain
@@ -96,7 +99,8 @@ def trained_on(run: RunFolder, model: Model) -> list[str]:
     return record["train"] if methods.get(model.method).needs_truth else list(record.get("target_labels", ()))
 
 
-def _without(domain: Domain, images: Collection[str]) -> Domain:
+def without(domain: Domain, images: Collection[str]) -> Domain:
+    """The domain without these images (names or paths)."""
     return domain.keep(np.setdiff1d(np.arange(len(domain)), find_rows(domain, images, Path.cwd())))
 
 

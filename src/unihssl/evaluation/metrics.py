@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from unihssl.evaluation.model import Predictions
+from unihssl.evaluation.predictions import Predictions
 
 PARTS = ("labeled", "unlabeled")
 
@@ -41,6 +41,16 @@ def score(parts: dict[str, tuple[Predictions, np.ndarray]], rule: str, classes: 
         right = np.concatenate([domains["labeled"] < 0.5, domains["unlabeled"] >= 0.5])
         result["domain_accuracy"] = float(right.mean())
     return result
+
+
+def score_sources(predictions: Predictions, truth: np.ndarray, sources: np.ndarray, rule: str) -> dict[str, Any]:
+    """The numbers of each source of a domain by itself: predictions, true classes (N,) and source names (N,)."""
+    found = {name: own.argmax(1) for name, own in predictions.probabilities.items()}
+    rows = {str(source): sources == source for source in np.unique(sources)}
+    return {
+        source: _numbers(truth[at], {name: own[at] for name, own in found.items()}, rule, ())
+        for source, at in rows.items()
+    }
 
 
 def _numbers(

@@ -1,9 +1,8 @@
 """A trained model: load, save, predict."""
 
-import csv
 import dataclasses
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,24 +23,16 @@ from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
-from unihssl.files import atomic
+from unihssl.evaluation.model_card import model_card
+from unihssl.evaluation.novelty import Reference
+from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
+from unihssl.models.classifier import main_classifier, record_features
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Predictions:
-    """What a model predicts for each of N samples."""
-
-    names: tuple[str, ...]
-    classes: np.ndarray  # (N,) as named in training
-    probabilities: dict[str, np.ndarray]  # prediction rule -> (N, C)
-    unlabeled_domain: np.ndarray | None  # (N,) probability of the unlabeled domain
-    oracle: tuple[str, str] | None = None  # the rules to use if the domain were known: labeled, unlabeled
-    notes: tuple[str, ...] = ()
+View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 
 
 class Model:
@@ -76,6 +67,10 @@ class Model:
         self.device = torch.device(device)
         self.result: dict[str, Any] = {}
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
+        self.reference: Reference | None = None  # what novelty is measured from
+        self.settings = Settings()  # of its run: how CSV files are read
+        self.folder: Path | None = None  # of the run that trained it, if that was kept
+        self.data: dict[str, str] = {}  # content keys of the samples of both domains; empty where not recorded
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -94,6 +89,28 @@ class Model:
         if domain is None:
             raise UserError(f"method {self.method} does not tell the domains apart")
         return domain
+
+    def novelty(self, samples: Any) -> np.ndarray:
+        """How far each sample lies from all that the model was trained on: percentiles (N,), 0 to 100.
+
+        >>> model.novelty("new_scans")
+        array([12.5, 99.9, 47.1])
+
+        99 means: the nearest training sample, of either domain, is farther away than for 99% of the training samples
+        themselves, in angles between features.
+        """
+        found = self._of_all(samples).novelty
+        if found is None:
+            raise UserError(NO_REFERENCE)
+        return found
+
+    def score(self, samples: Any, labels: Any) -> float:
+        """The share of samples whose predicted class is their label (N,)."""
+        classes, truth = self.predict(samples), np.asarray(labels)
+        if len(classes) != len(truth):
+            raise UserError(f"{len(classes)} samples but {len(truth)} labels")
+        class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
+        return float(np.mean(classes.astype(str) == truth.astype(str)))
 
     def probabilities(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C) by the rule that this model uses."""
@@ -121,6 +138,18 @@ class Model:
         reference = probabilities if domain is None else self.predict_proba(domain)
         self.audited = audit_answer(probabilities, numbers, self.classes_.tolist(), reference.max(1), max_risk)
         return self.audited
+
+    def suggest(self, samples: Any, n: int = 50, *, by: str = "clusters", seed: int = 0) -> tuple[str, ...]:
+        """Names of the `n` samples most worth labeling, best first: paths, or row numbers of an array.
+
+        >>> names = model.suggest("scans_b", 50)
+        >>> unihssl.fit("scans_a", "scans_b", target_labels=dict(zip(names, my_labels)))
+
+        `by` is clusters, margin or random. Samples that are labeled already should not be among those given.
+        """
+        from unihssl.evaluation.suggest_run import suggest  # it imports this module
+
+        return suggest(self, self._domain(samples), n, by=by, seed=seed).names
 
     def calibrated(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C), calibrated by the last audit; as they are if there was none."""
@@ -165,19 +194,73 @@ class Model:
         return found
 
     @torch.inference_mode()
-    def predict_store(self, store: Store, rows: np.ndarray | None = None, batch: int = 256) -> Predictions:
-        """Predictions for rows of a decoded store (all by default)."""
+    def predict_store(
+        self,
+        store: Store,
+        rows: np.ndarray | None = None,
+        batch: int = 256,
+        *,
+        view: View | None = None,
+        keep_features: bool = False,
+    ) -> Predictions:
+        """Predictions for rows of a decoded store (all by default), as seen in a view (the test view by default)."""
         chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
-        outputs = [self._output(store.take(part.to(store.samples.device))) for part in torch.split(chosen, batch)]
+        outputs: list[Output] = []
+        features: list[Tensor] = []
+        novelty: list[Tensor] = []
+        for part in torch.split(chosen, batch):
+            with record_features(self.network) as seen:
+                outputs.append(self._output(store.take(part.to(store.samples.device)), view or self.views.test))
+            features += seen if keep_features else []
+            novelty += [self.reference.novelty(x) for x in seen] if self.reference else []
         rules = outputs[0].probabilities
         probabilities = {rule: torch.cat([o.probabilities[rule] for o in outputs]).cpu().numpy() for rule in rules}
         classes = self.classes_[probabilities[self.rule].argmax(1)]
         domain = [o.unlabeled_domain for o in outputs if o.unlabeled_domain is not None]
-        domains = torch.cat(domain).cpu().numpy() if domain else None
-        return Predictions(tuple(map(str, chosen.tolist())), classes, probabilities, domains, outputs[0].oracle)
+        return Predictions(
+            tuple(map(str, chosen.tolist())),
+            classes,
+            probabilities,
+            _joined(domain),
+            outputs[0].oracle,
+            novelty=_joined(novelty),
+            features=_joined(features),
+            model=self,
+        )
+
+    def report(
+        self, path: str | Path | None = None, *, images: bool = True, labeled: Any = None, unlabeled: Any = None
+    ) -> Path:
+        """Write the report of the run that trained this model, one HTML file; by default into the run's folder.
+
+        >>> unihssl.load("runs/first").report("first.html")
+        PosixPath('first.html')
+
+        Without `images` nothing of any sample is shown. `labeled` and `unlabeled` are the run's own sources, if they
+        have moved or were arrays.
+        """
+        from unihssl.report import write_report  # the one import that points upwards: a method of the public class
+
+        if self.folder is None:
+            raise UserError(f"a report needs the folder of the run, which was not kept: train with {Setting('out')}")
+        return write_report(
+            self.folder, path, images=images, labeled=labeled, unlabeled=unlabeled, device=str(self.device)
+        )
 
     def save(self, path: str | Path) -> None:
-        """Write model.safetensors and its model.json into a folder."""
+        """Write the model into a folder: weights, description, results, settings, features for `novelty`, a model card.
+
+        >>> model.save("model")
+        >>> unihssl.load("model").result == model.result
+        True
+        """
+        folder = RunFolder(path)
+        self.write(folder, {"result": self.result, "settings": dataclasses.asdict(self.settings)})
+        folder.write_audit(self.audited)
+        folder.write_card(model_card(self))
+
+    def write(self, folder: RunFolder, more: dict[str, Any] | None = None) -> None:
+        """Write the model alone, as a run does, whose folder has the rest."""
         description = {
             "format": FORMAT,
             "method": self.method,
@@ -185,13 +268,24 @@ class Model:
             "architecture": dataclasses.asdict(self.architecture),
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
+            "data": self.data,
         }
         if self.windows:
             description["windows"] = {role: saved_windows(found) for role, found in self.windows.items()}
-        RunFolder(path).write_model(description, self.network.state_dict())
+        folder.write_model(description | (more or {}), self.network.state_dict())
+        folder.write_features(self.reference.tensors() if self.reference else None)
 
-    def _output(self, samples: Tensor) -> Output:
-        x = self.views.test(samples.to(self.device))
+    def export(self, path: str | Path) -> None:
+        """Write one file that answers without this package: ONNX, or with the suffix .pt2 for `torch.export.load`.
+
+        >>> model.export("model.onnx")
+        """
+        from unihssl.evaluation.export_model import export_model
+
+        export_model(self, Path(path))
+
+    def _output(self, samples: Tensor, view: View) -> Output:
+        x = view(samples.to(self.device))
         return methods.get(self.method).output(self.network, x, self.params)
 
     def _domain(self, samples: Any) -> Domain:
@@ -202,7 +296,8 @@ class Model:
             names, classes = tuple(str(p) for p in paths), tuple(self.classes_.tolist())
             return Domain("images", paths, names, np.full(len(paths), -1), classes, notes=_left_out_notes(samples))
         # A list of two is two samples here, not samples and labels.
-        found = read(np.stack(samples) if isinstance(samples, list) else samples, Settings(), "given")
+        reading = dataclasses.replace(self.settings, target_labels="")
+        found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
         expected = self.architecture.vector_size
         shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
         if not expected and len(shape) == 2 and shape[1] in (1, 3) and self.stored_size[1] not in (1, 3):
@@ -242,6 +337,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
         windows = {role: loaded_windows(found) for role, found in description.get("windows", {}).items()}
+    except UserError:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
@@ -251,10 +348,28 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     except RuntimeError:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
     model = Model(method.name, params, network, architecture, classes, (height, width), device, windows)
+    model.result = description.get("result", {})
+    model.data = description.get("data", {})
     if folder.is_finished:
         model.result = folder.read_result()
+    (model.settings,) = parse_saved(
+        folder.read_config() if folder.is_run else description.get("settings", {}), (Settings,)
+    )
     model.audited = folder.read_audit()
+    model.reference = _read_reference(folder, model)
+    model.folder = folder.path
     return model
+
+
+def _read_reference(folder: RunFolder, model: Model) -> Reference | None:
+    saved = folder.read_features()
+    if saved is None:
+        return None
+    classifier = main_classifier(model.network)
+    fits = {"features", "distances"} <= saved.keys() and len(saved["features"]) == len(saved["distances"]) > 0
+    if not fits or classifier is None or saved["features"].shape[1:] != (classifier.feature_dim,):
+        raise UserError(f"{folder.features}: does not fit its {folder.model.name}; without this file the model loads")
+    return Reference.from_tensors(saved).to(model.device)
 
 
 def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
@@ -264,22 +379,8 @@ def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
         raise UserError(f"{folder.path}: its method '{method}' is not installed here: {error}") from None
 
 
-def write_predictions(path: Path, model: Model, predictions: Predictions, max_risk: float | None = None) -> None:
-    """Write a CSV file: path, class, confidence, a probability for each class, and that of the unlabeled domain.
-
-    Of an audited model confidences and probabilities are calibrated, and `abstain` says where to give no answer.
-    """
-    probabilities = model.calibrated(predictions)
-    audited = model.audited is not None
-    abstain = model.abstains(predictions, max_risk) if audited else np.zeros(len(probabilities), dtype=bool)
-    columns = ["path", "class", "confidence", *["abstain"] * audited, *(f"p({c})" for c in model.classes_)]
-    with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow([*columns, "p(unlabeled domain)"])
-        for i, (name, best, row) in enumerate(zip(predictions.names, predictions.classes, probabilities, strict=True)):
-            domain = "" if predictions.unlabeled_domain is None else f"{predictions.unlabeled_domain[i]:.6f}"
-            answer = [name, best, f"{row.max():.6f}", *(["yes" if abstain[i] else "no"] if audited else [])]
-            writer.writerow([*answer, *(f"{p:.6f}" for p in row), domain])
+def _joined(parts: list[Tensor]) -> np.ndarray | None:
+    return torch.cat(parts).cpu().numpy() if parts else None
 
 
 def _left_out_notes(samples: Any) -> tuple[str, ...]:

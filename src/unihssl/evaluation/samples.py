@@ -1,14 +1,16 @@
 """Samples to measure a trained model on: those its run held out, or others of known class."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from unihssl.config import Settings
-from unihssl.data.domain import Domain, test_domain, unlabeled_domain
-from unihssl.data.readers import is_reference
+from unihssl.config import Settings, parse
+from unihssl.data.domain import UNKNOWN, Domain, test_domain, unlabeled_domain
+from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
 from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
@@ -26,6 +28,17 @@ class KnownSamples(NamedTuple):
     @property
     def labels(self) -> np.ndarray:
         return np.asarray(self.domain.labels[self.rows])
+
+
+READING = ("path_column", "label_column", "unlabeled_layout", "match_classes", "group_by")
+
+
+def reading(settings: Settings, knobs: Mapping[str, Any]) -> Settings:
+    """The settings with other values for how sources are read; the rest was decided by training."""
+    if fixed := [name for name in knobs if name not in READING]:
+        raise UserError(f"{fixed[0]} cannot be set here, only how a source is read: {', '.join(READING)}")
+    changed: Settings = parse(dataclasses.asdict(settings) | dict(knobs), (Settings,))[0]
+    return changed
 
 
 def known_samples(
@@ -73,19 +86,49 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
     return KnownSamples(domain, store, np.arange(len(domain.names)))
 
 
+def training_samples(run: RunFolder, role: str, model: Model, settings: Settings, given: Any, most: int) -> np.ndarray:
+    """Some decoded training samples of one domain, spread over all; `given` is where its source has moved to."""
+    record = run.read_split()[role]
+    read_domain = test_domain if role == "labeled" else unlabeled_domain
+    domain = read_domain(_source(record, role, given), tuple(model.classes_.tolist()), settings)
+    rows = np.flatnonzero(np.isin(domain.names, record["train"]))
+    if not len(rows):
+        raise UserError(f"{domain.name}: none of the run's training samples is there; say where with {Setting(role)}")
+    chosen = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)]
+    return model.decode(domain.keep(chosen), role)[1].samples.numpy()
+
+
+def samples_to_show(run: RunFolder, role: str, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
+    """Some of what the run held out of a domain, spread over all.
+
+    Of an unlabeled domain of which nothing was held out, training samples stand in; their classes count as unknown.
+    """
+    record = run.read_split()[role]
+    if not record["test"] and role == "labeled":
+        raise UserError(f"{record['source']}: nothing was held out of the labeled domain")
+    if not record["test"]:
+        shown = unknown_samples(run, model, settings, given, most)
+        return shown._replace(domain=replace(shown.domain, labels=np.full(len(shown.domain), UNKNOWN)))
+    domain = _held_out(record, role, model, settings, given)
+    rows = np.linspace(0, len(domain) - 1, min(len(domain), most)).astype(np.int64)
+    domain, store = model.decode(domain.keep(rows), role)
+    return KnownSamples(domain, store, np.arange(len(domain)))
+
+
 def held_out_domain(run: RunFolder, role: str, model: Model, settings: Settings) -> Domain | None:
     """What the run held out of one domain; None if that is nothing, or no longer where it was."""
     record = run.read_split()[role]
-    there = is_reference(record["source"]) or Path(record["source"]).exists()
+    there = all(is_reference(source) or Path(source).exists() for source in several(record["source"]))
     return _held_out(record, role, model, settings, None) if record["test"] and there else None
 
 
 def _source(record: dict[str, Any], role: str, given: Any) -> Any:
     """The run's own source, or where it has moved to."""
     source = record["source"] if given is None else given
-    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
+    parts = several(source) if isinstance(source, str) else []
+    if gone := [part for part in parts if not is_reference(part) and not Path(part).exists()]:
         raise UserError(
-            f"{source}: the {role} data of this run is not there; say where it is now with {Setting(role)} and "
+            f"{gone[0]}: the {role} data of this run is not there; say where it is now with {Setting(role)} and "
             f"{Setting('held_out', True)}, or give other test images with {Setting(role)}"
         )
     return source

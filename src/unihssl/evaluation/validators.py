@@ -3,7 +3,7 @@
 None of them measures accuracy. How well each one chooses is measured in results/README.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -13,7 +13,7 @@ NEIGHBOUR_TEMPERATURE = 0.05  # of soft neighbourhood density, as in its paper
 def label_free_scores(by_rule: Mapping[str, np.ndarray], rule: str, features: np.ndarray | None) -> dict[str, float]:
     """All scores by name, from class probabilities (N, C) of every read-out and features (N, D) of the same samples.
 
-    >>> label_free_scores({"argmax": np.eye(3)}, "argmax", None)["corr_c"]
+    >>> round(label_free_scores({"argmax": np.eye(3)}, "argmax", None)["corr_c"], 6)
     1.0
     """
     p = by_rule[rule].astype(np.float64)
@@ -23,6 +23,7 @@ def label_free_scores(by_rule: Mapping[str, np.ndarray], rule: str, features: np
         "infomax": _entropy(p.mean(0, keepdims=True)) - _entropy(p),
         "bnm": float(np.linalg.norm(p, "nuc") / np.sqrt(len(p) * min(p.shape))),
         "corr_c": corr_c(p),
+        "prediction_density": neighbourhood_density(p),
         "agreement": float(np.mean([(other.argmax(1) == p.argmax(1)).mean() for other in by_rule.values()])),
     }
     if features is not None:
@@ -48,8 +49,29 @@ def class_ami(features: np.ndarray, p: np.ndarray) -> float:
     return float(adjusted_mutual_info_score(p.argmax(1), clusters))
 
 
+def ensemble_agreement(candidates: Sequence[np.ndarray]) -> list[float]:
+    """How often each candidate, with probabilities (N, C), predicts the class that all of them predict on average.
+
+    Unlike the other scores it depends on the candidates beside it (Hu et al., 2024, EnsV).
+    """
+    together = np.mean(candidates, axis=0).argmax(1)
+    return [float((p.argmax(1) == together).mean()) for p in candidates]
+
+
+def mean_rank(scores: Sequence[Mapping[str, float]], names: Sequence[str]) -> list[float]:
+    """The mean over these scores of each candidate's place, counted from the worst; as a share, 1 is best in all.
+
+    >>> mean_rank([{"a": 0.1, "b": 5.0}, {"a": 0.2, "b": 4.0}, {"a": 0.3, "b": 6.0}], ["a", "b"])
+    [0.25, 0.25, 1.0]
+    """
+    from scipy.stats import rankdata
+
+    places = [(rankdata([of_run[name] for of_run in scores]) - 1) / max(1, len(scores) - 1) for name in names]
+    return [float(mean) for mean in np.mean(places, axis=0)]
+
+
 def neighbourhood_density(features: np.ndarray) -> float:
-    """Entropy of the soft similarity of each sample to all others (Saito et al., 2021)."""
+    """Entropy of the soft similarity of each sample to all others (Saito et al., 2021, on predictions or features)."""
     unit = _unit(features)
     similarity = unit @ unit.T / NEIGHBOUR_TEMPERATURE
     np.fill_diagonal(similarity, -np.inf)

@@ -143,7 +143,7 @@ def _train(run: Run, concurrent_runs: int, load_pair: LoadPair, out: Path) -> di
 
     try:
         labeled, unlabeled = load_pair(run.pair)
-        with Display(quiet=True) as display:
+        with Display() as display:
             options: dict[str, Any] = {"resume": True, "display": display, "concurrent_runs": concurrent_runs}
             return train(run.folder(out), labeled, unlabeled, run.knobs, **options).result
     except (RunInterruptedError, UserError):

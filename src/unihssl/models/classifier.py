@@ -1,7 +1,7 @@
 """The network every method trains: encoder, optional bottleneck, linear head."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -90,3 +90,24 @@ def set_autocast(module: nn.Module, dtype: torch.dtype | None) -> None:
     for part in module.modules():
         if isinstance(part, Classifier):
             part.autocast = dtype
+
+
+def main_classifier(network: nn.Module) -> Classifier | None:
+    """The classifier whose features stand for the network's: of several, the adapted one. None if there is none."""
+    main = network["adapted"] if isinstance(network, nn.ModuleDict) and "adapted" in network else network
+    return main if isinstance(main, Classifier) else None
+
+
+@contextmanager
+def record_features(network: nn.Module) -> Iterator[list[Tensor]]:
+    """While entered, collect what the main classifier's head sees (B, feature_dim): predictions need no second pass."""
+    seen: list[Tensor] = []
+    classifier = main_classifier(network)
+    if classifier is None:
+        yield seen
+        return
+    hook = classifier.head.register_forward_pre_hook(lambda _, inputs: seen.append(full_precision(inputs[0])))
+    try:
+        yield seen
+    finally:
+        hook.remove()

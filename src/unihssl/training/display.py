@@ -1,87 +1,99 @@
-"""What a person sees while a run trains: a live bar in a terminal, a line now and then elsewhere."""
+"""What a run reports while it works: records of the log `unihssl`, and a progress bar where somebody watches."""
 
-import time
+import logging
+import sys
 from collections.abc import Callable
-from datetime import timedelta
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Column
+from types import TracebackType
+from typing import Any
 
 from unihssl.errors import Spell, python_spelling, worded
 
-QUIET_SECONDS = 10.0  # between two lines where there is no terminal
+logger = logging.getLogger("unihssl")
 SHOWN = 7  # readings: the loss, its terms, then statistics
 
 
 class Display:
-    """Progress of decoding and training, on stderr so that stdout carries results alone."""
+    """Notes and progress of decoding and training. Notes are log records; with `verbose` they are also shown.
 
-    def __init__(self, quiet: bool = False, spell: Spell = python_spelling) -> None:
+    >>> logging.basicConfig(level=logging.INFO)  # or add your own handler to the logger "unihssl"
+    """
+
+    def __init__(self, verbose: bool = False, spell: Spell = python_spelling) -> None:
         """`spell` is how messages spell settings: as Python arguments, unless the command line says otherwise."""
-        self.spell = spell
-        self.console = Console(stderr=True, quiet=quiet, highlight=False)
-        self.silent = False
-        self._live = self.console.is_terminal and not quiet
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[values]}", table_column=Column(ratio=1, no_wrap=True)),  # what room is left
-            console=self.console,
-            expand=True,
-            disable=not self._live,
-        )
-        self._task = self._bar.add_task("", total=None, values="", visible=False)
-        self._name, self._total, self._last_line = "", 0, 0.0
+        self.verbose, self.spell, self.silent = verbose, spell, False
+        self._bar: Any = None
+        self._name, self._total = "", 0
 
     def __enter__(self) -> "Display":
-        self._bar.start()
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._bar.stop()
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close_bar()
 
     def silence(self) -> None:
-        """Print nothing from here on: another process reports for the run."""
-        self._bar.stop()
-        self.silent = self.console.quiet = True
+        """Report nothing from here on: another process reports for the run."""
+        self._close_bar()
+        self.verbose, self.silent = False, True
 
     def note(self, message: str) -> None:
-        self.console.print(worded(message, self.spell), markup=False, soft_wrap=True)
+        """A line for people."""
+        if self.silent:
+            return
+        text = worded(message, self.spell)
+        logger.info(text)
+        if self.verbose and not logger.isEnabledFor(logging.INFO):  # else it is shown by the log's handlers
+            from tqdm.auto import tqdm
+
+            tqdm.write(text, file=sys.stderr)
 
     def start(self, name: str, total: int, done: int = 0) -> None:
+        """Begin a piece of work of `total` steps."""
+        self._close_bar()
         self._name, self._total = name, total
-        self._bar.reset(self._task, description=name, total=total, completed=done, values="", visible=True)
+        if self.verbose:
+            from tqdm.auto import tqdm
+
+            self._bar = tqdm(total=total, initial=done, desc=name, leave=False)
 
     def counter(self, name: str) -> Callable[[int, int], None]:
-        """A function to call with (done, total): a bar in a terminal; elsewhere one line at the start."""
+        """A function to call with (done, total)."""
         begun = False
 
         def progress(done: int, total: int) -> None:
             nonlocal begun
             if not begun:
                 self.start(name, total)
-                if not self._live:
-                    self.note(f"{name} ...")
             begun = True
             self.step(done)
 
         return progress
 
     def step(self, done: int) -> None:
-        self._bar.update(self._task, completed=done)
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
 
     def values(self, done: int, values: dict[str, float]) -> None:
         """New readings of the losses."""
-        text = "  ".join(f"{name} {values[name]:.3f}" for name in list(values)[:SHOWN])
-        self._bar.update(self._task, completed=done, values=text)
-        if not self._live and (time.monotonic() - self._last_line > QUIET_SECONDS or done == self._total):
-            self._last_line = time.monotonic()
-            self.note(f"{self._name} {done}/{self._total}{self._time_left()}  {text}")
+        text = readings(values)
+        if not self.silent:
+            logger.info("%s %d/%d  %s", self._name, done, self._total, text)
+        if self._bar is not None:
+            self._bar.update(done - self._bar.n)
+            self._bar.set_postfix_str(text)
 
-    def _time_left(self) -> str:
-        left = self._bar.tasks[self._task].time_remaining
-        return f"  {timedelta(seconds=round(left))} left" if left else ""
+    def _close_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def readings(values: dict[str, float]) -> str:
+    """The first few values in one line."""
+    return "  ".join(f"{name} {values[name]:.3f}" for name in list(values)[:SHOWN])
+
+
+def watched() -> bool:
+    """Whether somebody sees what is printed: a terminal, or a notebook."""
+    return sys.stderr.isatty() or "ipykernel" in sys.modules

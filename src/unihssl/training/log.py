@@ -1,8 +1,8 @@
-"""The log of a run while it trains: means kept on the device, metrics.jsonl, TensorBoard events, the display."""
+"""The log of a run while it trains: means kept on the device, metrics.jsonl, callbacks, the display."""
 
 import math
-import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unihssl.files import write_error
 from unihssl.run_folder import RunFolder
+from unihssl.training.callbacks import Callback
 from unihssl.training.display import Display
 from unihssl.training.fabric import Fabric
 
@@ -45,31 +46,44 @@ class Recorder:
     """
 
     def __init__(
-        self, fabric: Fabric, display: Display, truth: Tensor, folder: RunFolder, steps_done: int, tensorboard: bool
+        self,
+        fabric: Fabric,
+        display: Display,
+        truth: Tensor,
+        folder: RunFolder,
+        steps_done: int,
+        callbacks: Sequence[Callback],
     ) -> None:
-        self.fabric, self.display = fabric, display
+        self.fabric, self.display, self.folder = fabric, display, folder
         self.truth = truth.to(fabric.device)
         self.truth_known = bool((truth >= 0).any())
-        self.log = MetricsLog(folder, steps_done, tensorboard) if fabric.is_global_zero else None
+        self.callbacks = callbacks if fabric.is_global_zero else ()
+        if fabric.is_global_zero:
+            folder.keep_metrics(steps_done)
 
     def start(self, name: str, total: int, done: int, meter: Meter) -> None:
         self.display.start(name, total, done)
+        self.stage, self.total = name, total
         self.meter, self.images, self.since = meter, 0, time.monotonic()
 
     def add(self, images: int, done: int) -> None:
         self.images += images
         self.display.step(done)
+        for callback in self.callbacks:
+            callback.on_step(self.stage, done, self.total)
 
-    def report(self, place: dict[str, Any], lr: float, pseudo_classes: Tensor | None) -> list[str]:
+    def report(self, place: dict[str, Any], lr: float, pseudo_classes: Tensor | None, *, epoch_ends: bool) -> list[str]:
         """Write the means since the last report; returns the names of those that are not finite."""
         readings = self.meter.read(self.fabric)
         broken = [name.partition("/")[2] or name for name, value in readings.items() if not math.isfinite(value)]
         if broken:
-            return broken
-        values: dict[str, Any] = {"loss": readings.pop("loss", 0.0), "terms": {}, "stats": {}}
+            return list(dict.fromkeys(broken))
+        values: dict[str, Any] = {"loss": readings.pop("loss", 0.0), "terms": {}, "weighted": {}, "stats": {}}
         for name, value in readings.items():
             group, _, own_name = name.partition("/")
             values[group][own_name] = value
+        if pseudo_classes is not None:
+            values["pseudo_shares"] = (pseudo_classes.bincount() / len(pseudo_classes)).tolist()
         if pseudo_classes is not None and self.truth_known:
             correct = (pseudo_classes == self.truth)[self.truth >= 0]
             values["stats"]["oracle_pseudo_accuracy"] = float(correct.float().mean())
@@ -77,58 +91,19 @@ class Recorder:
         speed = self.images / max(now - self.since, 1e-9)
         self.images, self.since = 0, now
         self.display.values(place["step"], {"loss": values["loss"], **values["terms"], **values["stats"]})
-        if self.log:
-            self.log.write({**place, "lr": lr, **values, "images_per_second": speed})
+        if self.fabric.is_global_zero:
+            self._write({**place, "lr": lr, **values, "images_per_second": speed}, epoch_ends)
         return []
 
-    def close(self) -> None:
-        if self.log:
-            self.log.close()
-
-
-class MetricsLog:
-    """metrics.jsonl and TensorBoard events. Opening it for a resumed run drops what came after its checkpoint."""
-
-    def __init__(self, folder: RunFolder, steps_done: int, tensorboard: bool) -> None:
-        self.folder = folder
-        folder.keep_metrics(steps_done)
-        self._writer: Any = None
-        if tensorboard:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._hook, threading.excepthook = threading.excepthook, _ignore_disk_errors
-            try:
-                self._writer = SummaryWriter(folder.tensorboard, purge_step=steps_done + 1)
-            except OSError as error:
-                threading.excepthook = self._hook
-                raise write_error(folder.tensorboard, error) from error
-
-    def write(self, row: dict[str, Any]) -> None:
+    def _write(self, row: dict[str, Any], epoch_ends: bool) -> None:
         try:
             self.folder.append_metrics(row)
-            if self._writer:
-                values = {name: value for name, value in row.items() if isinstance(value, float)}
-                values |= {f"{group}/{name}": v for group in ("terms", "stats") for name, v in row[group].items()}
-                for name, value in values.items():
-                    self._writer.add_scalar(f"{row['stage']}/{name}", value, row["global_step"])
         except OSError as error:
             raise write_error(self.folder.metrics, error) from error
-
-    def close(self) -> None:
-        try:
-            if self._writer:
-                self._writer.close()
-        except OSError as error:
-            raise write_error(self.folder.tensorboard, error) from error
-        finally:
-            if self._writer:
-                threading.excepthook = self._hook
-
-
-def _ignore_disk_errors(problem: threading.ExceptHookArgs) -> None:
-    """TensorBoard's writing thread also hands its OSError to the caller, who reports it."""
-    if not isinstance(problem.exc_value, OSError):
-        threading.__excepthook__(problem)
+        for callback in self.callbacks:
+            callback.on_log(row)
+            if epoch_ends:
+                callback.on_epoch(row)
 
 
 def all_finite(tensors: list[Tensor]) -> bool:

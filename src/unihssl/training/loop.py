@@ -1,7 +1,7 @@
 """Taking a method through its stages."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 from typing import Any, NoReturn
@@ -16,10 +16,12 @@ from unihssl.interrupt import InterruptGuard
 from unihssl.methods.base import Capture, Method, Stage
 from unihssl.models.classifier import set_autocast
 from unihssl.run_folder import RunFolder
+from unihssl.training.callbacks import Callback
 from unihssl.training.checkpoint import Position, load_checkpoint
 from unihssl.training.display import Display
 from unihssl.training.distributed import FabricProcesses, all_agree, any_process, share_memory, synchronise_batch_norm
 from unihssl.training.fabric import Fabric, autocast_dtype
+from unihssl.training.forecast import Forecast
 from unihssl.training.log import Recorder, all_finite
 from unihssl.training.optimizer import make_optimizer, restore_momentum, schedule_factor, set_learning_rate
 from unihssl.training.step import Step
@@ -36,9 +38,12 @@ class Trainer:
         settings: Settings,
         folder: RunFolder,
         fingerprint: str,
+        costs: list[float] | None = None,
     ) -> None:
+        """`costs` are those of a step of each stage, relative to each other: for the forecast of the run's time."""
         self.fabric, self.method, self.data, self.settings = fabric, method, data, settings
         self.folder, self.checkpoint, self.fingerprint = folder, folder.checkpoint, fingerprint
+        self.costs = costs
         self.stages = method.stages()
         self.epoch_steps = [data.steps_per_epoch(stage.epoch_length) for stage in self.stages]
         self.totals = [self._length(s.settings, n) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
@@ -59,7 +64,12 @@ class Trainer:
             except RuntimeError:
                 raise UserError(f"{self.checkpoint}: another version of unihssl saved it; start a new run") from None
 
-    def fit(self, truth: Tensor, display: Display) -> None:
+    @property
+    def steps_done(self) -> int:
+        """Steps of all stages that were done before this process began."""
+        return self._global(self.position)
+
+    def fit(self, truth: Tensor, display: Display, callbacks: Sequence[Callback] = ()) -> None:
         """Train to the end; raises `RunInterruptedError` once everything is saved if a signal asks for it."""
         position, optimizer_state = self.position, self.optimizer_state
         if self.checkpoint.exists():
@@ -67,10 +77,10 @@ class Trainer:
             ended = at == len(self.stages)
             where = "the end" if ended else f"{self.stages[at].name} step {step} of {self.totals[at]}"
             display.note(f"resuming at {where}")
-        steps_done = self._global(position)
-        if not all_agree(self.fabric, steps_done):
+        if not all_agree(self.fabric, self.steps_done):
             raise UserError(f"{self.folder.path}: processes see different checkpoints; all must share {Setting('out')}")
-        self.recorder = Recorder(self.fabric, display, truth, self.folder, steps_done, self.settings.tensorboard)
+        self.forecast = self._forecast()
+        self.recorder = Recorder(self.fabric, display, truth, self.folder, self.steps_done, callbacks)
         try:
             with InterruptGuard() as self.guard, own_stream(self.fabric.device):
                 set_autocast(self.method, autocast_dtype(self.settings, self.fabric.device))
@@ -85,7 +95,6 @@ class Trainer:
                 self._stop_on_nan(len(self.stages) - 1, self.totals[-1], ["weights"])
         finally:
             set_autocast(self.method, None)
-            self.recorder.close()
 
     def _run_stage(self, index: int, start: int, optimizer_state: dict[str, Any] | None) -> None:
         stage, total = self.stages[index], self.totals[index]
@@ -118,7 +127,7 @@ class Trainer:
         report_due = epoch_ends or done % self.settings.log_every == 0
         stop = self._asked_to_stop(report_due)
         if report_due or stop:
-            self._report(index, done)
+            self._report(index, done, epoch_ends)
         save_due = epoch_ends and time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds
         if stop or save_due:
             self._save(Position(index, done) if done < total else Position(index + 1, 0))
@@ -140,13 +149,24 @@ class Trainer:
         self.data.load(index, step, progress)
         self.step()
         self.recorder.add(self.step.images, step + 1)
+        if self.forecast and (line := self.forecast.step(index)):
+            self.recorder.display.note(line)
+
+    def _forecast(self) -> Forecast | None:
+        """Of the steps that are left."""
+        if not self.costs or not all(self.costs):
+            return None
+        stage, step = self.position.stage, self.position.step
+        left = [0 if i < stage else total - step * (i == stage) for i, total in enumerate(self.totals)]
+        return Forecast(self.costs, left, self.fabric.device, self.settings.train == "head")
 
     def _capture(self, stage: Stage) -> Capture:
         """What of this stage's steps a CUDA graph can hold. With several processes DDP's hooks forbid whole steps."""
         if self.settings.graph == "off" or self.fabric.device.type != "cuda":
             return "nothing"
         whole = self.settings.graph == "auto" and self.fabric.world_size == 1
-        return "network" if stage.capture == "step" and not whole else stage.capture
+        capture: Capture = "network" if stage.capture == "step" and not whole else stage.capture
+        return "nothing" if capture == "network" and self.settings.train == "head" else capture
 
     def _asked_to_stop(self, in_step: bool) -> bool:
         """Checked after every step by a single process; by several, only where all of them report together."""
@@ -154,7 +174,7 @@ class Trainer:
             return self.guard.requested
         return in_step and any_process(self.fabric, self.guard.requested)
 
-    def _report(self, index: int, done: int) -> None:
+    def _report(self, index: int, done: int, epoch_ends: bool) -> None:
         place = {
             "stage": self.stages[index].name,
             "epoch": (done - 1) // self.epoch_steps[index] + 1,
@@ -162,7 +182,8 @@ class Trainer:
             "global_step": self._global(Position(index, done)),
         }
         pseudo_classes = self.method.pseudo_classes() if index == len(self.stages) - 1 else None
-        broken = self.recorder.report(place, self.stages[index].settings.lr * self.lr_factor, pseudo_classes)
+        rate = self.stages[index].settings.lr * self.lr_factor
+        broken = self.recorder.report(place, rate, pseudo_classes, epoch_ends=epoch_ends)
         if broken:
             self._stop_on_nan(index, done, broken)
 

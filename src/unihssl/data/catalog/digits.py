@@ -66,6 +66,8 @@ def _read_usps(paths: list[Path]) -> Arrays:
         parts = [{".npz": _read_npz, ".h5": _read_h5}.get(path.suffix, _read_libsvm)(path) for path in paths]
         images = np.concatenate([x.reshape(-1, SIDE, SIDE) for x, _ in parts]).astype(np.float64)
         labels = np.concatenate([y for _, y in parts]).astype(np.int64)
+    except UserError:
+        raise
     except (OSError, EOFError, ValueError, LookupError) as error:
         raise UserError(f"{paths[0]}: cannot be read as USPS digits ({error})") from None
     low, high = float(images.min()), float(images.max())

@@ -16,7 +16,7 @@ from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import known_samples, unknown_samples
 from unihssl.experiments.plots.features import MOST_POINTS
 from unihssl.models.backbones import EncoderFactory
-from unihssl.models.classifier import Classifier
+from unihssl.models.classifier import Classifier, main_classifier
 from unihssl.run_folder import RunFolder
 
 BATCH = 256
@@ -74,8 +74,8 @@ def run_features(
 
 def classifier_of(model: Model) -> Classifier:
     """The network whose features are shown; for a routed method, the adapted one of its three."""
-    network = model.network["adapted"] if isinstance(model.network, nn.ModuleDict) else model.network
-    if not isinstance(network, Classifier):
+    network = main_classifier(model.network)
+    if network is None:
         raise UserError(f"method {model.method}: its network is no Classifier, so it has no features to show")
     return network
 

@@ -1,0 +1,1 @@
+"""A local page on which a person labels the images of a CSV."""
