@@ -148,8 +148,7 @@ def _level_notes(images: Measured, window: Window, name: str) -> list[str]:
     notes = []
     used = min(_levels(images.quantiles[:, c, 1:-1], *ends) for c, ends in enumerate(_ends(window)))
     if 2 * used < GREYS:
-        way = "export them with more depth" if used > 0 else "choose a window that holds them"
-        way += f", or choose another {Setting('intensity')} (auto, percentile, window:LOW,HIGH)"
+        way = f"export the images with more depth, or choose another {Setting('intensity')}"
         notes.append(f"{name}: warning: almost all values share {used} of the {GREYS} grey levels: {way}")
     flat = int((images.quantiles[:, :, 0].min(1) == images.quantiles[:, :, -1].max(1)).sum())
     if flat:
