@@ -73,19 +73,27 @@ def _quantiles(plane: np.ndarray) -> np.ndarray:
     return np.concatenate([[finite.min()], middle, [finite.max()]]).astype(np.float32)
 
 
-def decide_windows(measured: Measured, rule: str, name: str) -> tuple[dict[str, Window], list[str]]:
-    """A window for each kind of storage from the training images of a domain, and notes that say so."""
+def decide_windows(
+    measured: Measured, rule: str, name: str, sources: np.ndarray | None = None
+) -> tuple[dict[str, Window], list[str]]:
+    """A window for each kind of storage from the training images of a domain, and notes that say so.
+
+    `sources` (N,) are the names of those that the domain is made of, if there are several.
+    """
     windows, notes = {}, []
+    sources = np.full(len(measured.kinds), name) if sources is None else sources
     for kind in sorted(set(measured.kinds.tolist())):
         images = measured.keep(measured.kinds == kind)
         _refuse_flat(images, kind, name)
         window, how = _decide(images, rule)
         windows[kind] = window
         notes.append(
-            f"{name}: {len(images.kinds)} training images of more than 8 bits ({kind}): {window} become the 256 grey "
+            f"{name}: {len(images.kinds)} images of more than 8 bits ({kind}): {window} become the 256 grey "
             f"levels ({how})"
         )
-        notes += _level_notes(images, window, f"{name} ({kind})")
+        for source in sorted(set(sources[measured.kinds == kind].tolist())):
+            part = measured.keep((measured.kinds == kind) & (sources == source))
+            notes += _level_notes(part, window, f"{source} ({kind})")
     return windows, notes
 
 
