@@ -18,7 +18,6 @@ from scipy.stats import binomtest, hypergeom
 import unihssl
 from unihssl.api import settings_of
 from unihssl.data.catalog.digits import embedded_digits
-from unihssl.data.store import fill_store
 from unihssl.evaluation.audit import audit_answer, draw_sample, risk_answer, temper
 from unihssl.evaluation.audit_run import REFERENCE, audited_domain
 from unihssl.run_folder import RunFolder
@@ -84,7 +83,7 @@ def predict_domain(path: Path) -> tuple[np.ndarray, np.ndarray]:
     given = (
         None if pair else embedded_digits("mnist" if path.name.startswith("reverse") else "uci")
     )  # the demo's arrays
-    domain, store = fill_store(audited_domain(folder, model, settings_of(folder), given), model.stored_size)
+    domain, store = model.decode(audited_domain(folder, model, settings_of(folder), given), "unlabeled")
     return model.probabilities(model.predict_store(store)), domain.labels
 
 

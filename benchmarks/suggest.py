@@ -8,6 +8,7 @@ from the start, with their true labels. No run of `split=search` sees the images
 """
 
 import argparse
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from unihssl.methods.recipe import resolve
 PAIRS = ("mnist/uci", "uci/mnist")
 
 
-def compare(pair: str, seed: int, asked: dict[str, str], ways: list[str], sizes: list[int]) -> list[dict[str, Any]]:
+def compare(pair: str, seed: int, asked: dict[str, str], ways: list[str], sizes: list[int]) -> Iterator[dict[str, Any]]:
     """Test accuracies without labels, and with each number of labels chosen in each way, in percent."""
     labeled, unlabeled = map(embedded_digits, pair.split("/"))
     knobs = Protocol(catalog.get("digits"), asked=asked).knobs("unihssl") | {"seed": seed, "tensorboard": False}
@@ -37,12 +38,11 @@ def compare(pair: str, seed: int, asked: dict[str, str], ways: list[str], sizes:
     domain = unlabeled_domain(unlabeled, tuple(range(10)), settings)
     train = split_domain(domain, settings.test_fraction, seed, settings.split).train
     first = unihssl.fit(labeled, unlabeled, **knobs)
-    rows = [found(first, seed, "none", {})]
+    yield found(first, seed, "none", {})
     for n, way in product(sizes, ways):
         chosen = suggest(first, domain.keep(train), n, by=way, seed=seed)
         labels = dict(zip(chosen.names, chosen.labels.tolist(), strict=True))
-        rows.append(found(unihssl.fit(labeled, unlabeled, target_labels=labels, **knobs), seed, way, labels))
-    return rows
+        yield found(unihssl.fit(labeled, unlabeled, target_labels=labels, **knobs), seed, way, labels)
 
 
 def found(model: Model, seed: int, way: str, labels: dict[str, int]) -> dict[str, Any]:
@@ -55,12 +55,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", nargs="+", default=PAIRS)
     parser.add_argument("--ways", nargs="+", default=["random", "clusters"])
-    parser.add_argument("--labels", type=int, nargs="+", default=[20, 50])
+    parser.add_argument("--labels", type=int, nargs="+", default=[50, 20])
     parser.add_argument("--seeds", type=int, nargs="+", default=range(5))
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     asked = dict(map(split_setting, arguments.set))
     for seed, pair in product(arguments.seeds, arguments.pairs):
-        rows = compare(pair, seed, asked, arguments.ways, arguments.labels)
-        report(" ".join([pair, f"seed {seed}", *arguments.set]), rows, arguments)
+        rows: list[dict[str, Any]] = []
+        for row in compare(pair, seed, asked, arguments.ways, arguments.labels):
+            rows.append(row)
+            report(" ".join([pair, f"seed {seed}", *arguments.set]), rows, arguments)

@@ -9,22 +9,26 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unihssl.api import evaluate, fit
+    from unihssl.api import evaluate, export_run, fit
     from unihssl.errors import UserError
+    from unihssl.estimator import HSSLClassifier
     from unihssl.evaluation.model import Model
     from unihssl.evaluation.model import load_model as load
     from unihssl.experiments.selection import select
     from unihssl.training.callbacks import Callback
 
 __version__ = "0.2.0.dev0"
-__all__ = ["Callback", "Model", "UserError", "__version__", "evaluate", "fit", "load", "select"]
+__all__ = ["Callback", "HSSLClassifier", "Model", "UserError", "__version__", "evaluate", "export_run", "fit", "load"]
+__all__ += ["select"]
 
 _MODULES = {
     "Callback": "training.callbacks",
+    "HSSLClassifier": "estimator",
     "Model": "evaluation.model",
     "load": "evaluation.model",
     "UserError": "errors",
     "evaluate": "api",
+    "export_run": "api",
     "fit": "api",
     "select": "experiments.selection",
 }

@@ -7,8 +7,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -16,18 +17,23 @@ import torch
 from unihssl import methods
 from unihssl.config import Settings, changes_result, describe_knobs, parse, parse_saved
 from unihssl.data.batch_random import seed_for
+from unihssl.data.cache import cache_folder
 from unihssl.data.domain import Domain
 from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
 from unihssl.data.views import Views
 from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, python_spelling, worded
-from unihssl.evaluation.collapse_check import collapse_warnings
+from unihssl.evaluation.check_run import check_unlabeled
+from unihssl.evaluation.export_int8 import export_int8
+from unihssl.evaluation.export_model import export_model
 from unihssl.evaluation.metrics import score, score_sources
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.novelty import SAMPLES as REFERENCE_SAMPLES
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import Predictions
 from unihssl.evaluation.samples import known_samples, reading
+from unihssl.evaluation.unlabeled_check import in_words
+from unihssl.knobs import Knobs
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
 from unihssl.models.backbones import EncoderFactory
@@ -35,12 +41,13 @@ from unihssl.run_folder import RunFolder, RunLock
 from unihssl.training.callbacks import Callback, running, with_own
 from unihssl.training.checkpoint import fingerprint
 from unihssl.training.display import Display, watched
-from unihssl.training.fabric import Fabric, make_fabric
+from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
+from unihssl.training.frozen import FrozenBackbone
 from unihssl.training.loop import Trainer
+from unihssl.training.rehearsal import StandIn, rehearse
 from unihssl.training.watch import Watch
 
 _training = threading.Lock()  # torch's random state belongs to the process: runs in other threads wait
-CHECKED = 500  # unlabeled training samples, spread over all, that a finished run is checked on
 
 
 def fit(
@@ -52,7 +59,7 @@ def fit(
     resume: bool = False,
     verbose: bool | None = None,
     callbacks: Sequence[Callback] = (),
-    **knobs: Any,
+    **knobs: Unpack[Knobs],
 ) -> Model:
     """Train on a labeled and an unlabeled domain and measure the model on both.
 
@@ -158,22 +165,28 @@ def train(
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
         settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
         torch.manual_seed(seed_for("weights", settings.seed))
-        encoders = EncoderFactory(settings.backbone, settings.weights, vector_size(source))
+        s = settings
+        encoders = EncoderFactory(s.backbone, s.weights, vector_size(source), s.channels, s.input_size)
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
-        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs)
+        frozen = _frozen(fabric, encoders, settings, display) if settings.train == "head" else None
+        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
         if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
             _describe(folder, settings, params, pair, knobs, resumed)
         own = with_own(callbacks, settings) if fabric.is_global_zero else []
         with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
+            if frozen:
+                frozen.compute()
             trainer.fit(pair.truth, display, own)
-            network = trainer.method.network
-            model = Model(
-                settings.method, params, network, encoders.architecture, pair.classes, pair.size, fabric.device
-            )
+            network, backbone, place = trainer.method.network, encoders.architecture, fabric.device
+            if frozen:
+                frozen.attach(network)
+            windows = {role: part.windows for role, part in pair.parts.items()}
+            model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
+            model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
+            model.folder = out
             if fabric.is_global_zero:
-                model.settings = settings
                 model.reference = _reference(model, pair, settings.seed)
-                _measure(model, pair, folder, display)
+                _measure(model, pair, settings, folder, display)
             outcome.model = model
         return model
 
@@ -218,6 +231,32 @@ def measure(
     return result | {"notes": [worded(note, spell) for part in samples.values() for note in part.domain.notes]}
 
 
+def export_run(
+    run: str | Path,
+    path: str | Path,
+    *,
+    int8: bool = False,
+    labeled: Any = None,
+    unlabeled: Any = None,
+    max_loss: float = 1.0,
+) -> dict[str, Any]:
+    """Write a run's model as one file, ONNX or `.pt2`; returns the metadata in it.
+
+    >>> unihssl.export_run("runs/first", "model.onnx", int8=True)["int8"]["unlabeled"]["int8"]
+    0.912
+
+    With `int8` it is quantised, and refused if that loses more than `max_loss` points of accuracy on what the run held
+    out of either domain. `labeled` and `unlabeled` are the run's own sources, if they have moved or were arrays.
+    """
+    folder, target = RunFolder(run), Path(path)
+    model = load_model(folder.path)
+    if not int8:
+        return export_model(model, target)
+    if not folder.split.exists():
+        raise UserError(f"{folder.path}: {Setting('int8', True)} needs the folder of a run, for its training samples")
+    return export_int8(folder, model, settings_of(folder), target, labeled, unlabeled, max_loss)
+
+
 def settings_of(folder: RunFolder) -> Settings:
     """The settings a run was made with; the defaults for a saved model, which has none."""
     settings: Settings = parse_saved(folder.read_config(), (Settings,))[0] if folder.is_run else Settings()
@@ -259,6 +298,7 @@ def _trainer(
     params: Any,
     display: Display,
     concurrent_runs: int,
+    frozen: FrozenBackbone | None,
 ) -> Trainer:
     """The method on its training data, ready to train."""
     backbone, s = encoders.architecture, settings
@@ -266,23 +306,54 @@ def _trainer(
     shard = (fabric.global_rank, fabric.world_size)
     kind = methods.get(settings.method)
     data, placement = pair.training_data(
-        views, settings, fabric.device, shard, concurrent_runs, with_truth=kind.needs_truth
+        views,
+        settings,
+        fabric.device,
+        shard,
+        concurrent_runs,
+        with_truth=kind.needs_truth,
+        freeze=partial(frozen.freeze, count=settings.feature_views) if frozen else None,
     )
     target = pair.unlabeled.domain.has_target_label
-    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), len(data.target) if data.target else 0)
-    method = kind(encoders, params, task, settings)
+    targets = len(data.target) if data.target else 0
+    labels = pair.labeled.domain.labels[pair.labeled.split.train]
+    counts = tuple(np.bincount(labels, minlength=len(pair.classes)).tolist())
+    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), targets, counts)
+    method = kind(frozen.make_encoder if frozen else encoders, params, task, settings)
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
-    for part in pair.parts.values():
-        for note in part.domain.notes:
-            display.note(f"note: {note}")
-    labels = f" ({target.sum()} with target labels)" if target.any() else ""
+    for note in [*(note for part in pair.parts.values() for note in part.domain.notes), *method.notes()]:
+        display.note(f"note: {note}")
+    with_target = f" ({target.sum()} with target labels)" if target.any() else ""
     processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
     display.note(
         f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples"
-        f"{labels}; {settings.method} on {backbone.name}, {fabric.device}{processes}; {placement}"
+        f"{with_target}; {settings.method} on {backbone.name}, {fabric.device}{processes}"
+        f"{_sizes(pair, views)}; {placement}"
     )
-    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair))
+    with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
+        stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
+        costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
+    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair), costs)
+
+
+def _sizes(pair: DomainPair, views: Views) -> str:
+    """The size of stored images, and of those that the network sees."""
+    if not pair.size[0]:
+        return ""
+    stored = "x".join(map(str, pair.size))
+    return f"; images stored at {stored}, seen at {f'{views.side}x{views.side}' if views.side else stored}"
+
+
+def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:
+    """The backbone that stays as it is."""
+    if encoders.architecture.takes_vectors:
+        raise UserError(
+            f"{Setting('train', 'head')} freezes a backbone of images, and these are feature vectors: leave it out"
+        )
+    encoder, width = encoders()
+    autocast, cache = autocast_dtype(settings, fabric.device), cache_folder(settings.cache)
+    return FrozenBackbone(encoder, width, encoders.architecture, fabric.device, autocast, cache, display)
 
 
 def _describe(
@@ -307,7 +378,8 @@ def _describe(
         }
     folder.write_split(split)
     plain = {name: value if isinstance(value, int | float) else str(value) for name, value in asked.items()}
-    about = {"asked": plain, "row": row_name(settings.method, settings.preset)}
+    about: dict[str, Any] = {"asked": plain, "row": row_name(settings.method, settings.preset)}
+    about["data"] = {role: part.store.key for role, part in pair.parts.items()}  # change when a sample does
     if resumed:  # what made the run is the first command
         first = folder.read_environment()
         about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
@@ -325,9 +397,9 @@ def _reference(model: Model, pair: DomainPair, seed: int) -> Reference | None:
     return Reference.of(torch.cat(known).to(model.device)) if known else None
 
 
-def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display) -> None:
+def _measure(model: Model, pair: DomainPair, settings: Settings, folder: RunFolder, display: Display) -> None:
     """Save the model, test it once, and check whether the unlabeled domain was learnt."""
-    model.save(folder.path)
+    model.write(folder)
     tested = {}
     for role, part in pair.parts.items():
         rows = part.split.test
@@ -335,7 +407,12 @@ def _measure(model: Model, pair: DomainPair, folder: RunFolder, display: Display
     model.result = score(tested, model.rule, pair.classes)
     model.result |= _by_source(model, *tested["unlabeled"], pair.unlabeled.domain, pair.unlabeled.split.test)
     notes = [note for part in pair.parts.values() for note in part.domain.notes]
-    model.result |= _check_unlabeled(model, pair) | {"notes": notes}
+    predicted = {role: predictions for role, (predictions, _) in tested.items()}
+    found = check_unlabeled(model, pair, settings, predicted, folder.read_metrics())
+    model.result |= found | {"notes": notes}
+    display.note("domain B (unlabeled), no labels needed:")
+    for fact in in_words(found["unlabeled_check"]):
+        display.note(f"  - {fact}")
     for warning in model.result["warnings"]:
         display.note(f"warning: {warning}")
     for kind in ("notes", "warnings"):  # saved for every reader
@@ -350,24 +427,3 @@ def _by_source(
     if domain.sources is None or not len(rows):
         return {}
     return {"sources": score_sources(predictions, labels, domain.sources[rows], model.rule)}
-
-
-def _check_unlabeled(model: Model, pair: DomainPair) -> dict[str, Any]:
-    """Warnings from the predictions on some unlabeled training samples, without their labels.
-
-    Where their labels are known and did not train, also the share predicted right, for diagnosis: no test sample is
-    involved.
-    """
-    train = pair.unlabeled.split.train
-    rows = train[np.linspace(0, len(train) - 1, min(len(train), CHECKED)).astype(np.int64)]
-    predicted = model.probabilities(model.predict_store(pair.unlabeled.store, rows)).argmax(1)
-    advice = methods.get(model.method).advice(model.params)
-    labels = pair.labeled.domain.labels[pair.labeled.split.train]
-    warned = collapse_warnings(predicted, labels, pair.classes, advice)
-    found: dict[str, Any] = {"warnings": warned}
-    domain = pair.unlabeled.domain
-    known = (domain.known & ~domain.has_target_label)[rows]
-    if known.any():
-        correct = (predicted == domain.labels[rows])[known]
-        found["unlabeled_training"] = {"n": len(correct), "accuracy": float(correct.mean())}
-    return found

@@ -57,6 +57,15 @@ class Settings:
     )
     backbone: str = knob("resnet50", "A timm model name, or `small_cnn` (tiny images), or `mlp` (vectors).")
     weights: str = knob("pretrained", "`pretrained` (timm's hub), `none`, or a weights file.")
+    train: Literal["full", "head"] = knob(
+        "full", "Train all layers, or the layers behind a frozen backbone, on features that are computed once (`head`)."
+    )
+    feature_views: int = knob(
+        2,
+        "With train=head: how many weak views, and strong ones, of each image have their features computed; 0: only "
+        "the test view, in the least time.",
+        low=0,
+    )
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)
 
     labeled: str = neutral("", "Source of the labeled domain: folder of class folders, CSV or .npz.")
@@ -89,8 +98,21 @@ class Settings:
         "Thin the unlabeled training classes geometrically, the last to 1/label_shift (needs truth).",
         low=1,
     )
+    intensity: str = knob(
+        "auto",
+        "What becomes black and white in images of more than 8 bits, for each domain from its training images: `auto` "
+        "(the files' windows, else the range of the values), `full` (the format's range), `percentile`, or "
+        "window:LOW,HIGH.",
+    )
+    channels: int = knob(3, "Channels of an image: 3 takes colours and grey, 1 makes all grey.", low=1, high=512)
     image_size: int = knob(
         0, "Side of the stored square images; 0: small ones keep their size, else by backbone.", low=0, high=2048
+    )
+    input_size: int = knob(
+        0,
+        "Side of the square images that the network sees; 0: the backbone's own. Stored ones follow it.",
+        low=0,
+        high=2048,
     )
     cache: str = neutral(
         "", "Folder for decoded images, so that they are decoded once; empty: ~/.cache/unihssl; `none`: keep nothing."
@@ -105,7 +127,17 @@ class Settings:
     )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 
-    epochs: int = knob(100, "Epochs of the main training stage.", low=0)
+    class_weight: Literal["none", "balanced", "logit_adjust"] = knob(
+        "none",
+        "Imbalance of the labeled classes: weigh their loss by inverse frequency, or train on logits shifted by their "
+        "log frequency (Menon et al., 2021).",
+    )
+    sampling: Literal["shuffle", "balanced"] = knob(
+        "shuffle", "Labeled samples of a step: all in turn, or every class equally often."
+    )
+    epochs: int = knob(
+        100, "Epochs of the main training stage; asked for, they are not capped by a default max_steps.", low=0
+    )
     steps: int = knob(0, "Steps of the main training stage, in place of epochs; 0 goes by epochs.", low=0)
     designed_steps: int = knob(
         0,
@@ -119,9 +151,13 @@ class Settings:
     )
     batch_size: int = knob(32, "Samples of each domain in a step.", low=2)
     unlabeled_batch: int = knob(0, "Samples of the unlabeled domain in a step, if other than batch_size.", low=0)
+    optimizer: Literal["sgd", "adamw"] = knob("sgd", "SGD with momentum, or AdamW, which most transformers need.")
     lr: float = knob(5e-4, "Learning rate.", low=0)
+    layer_decay: float = knob(
+        1.0, "Multiplies the backbone's learning rate once more for each layer further from its end.", low=0.01, high=1
+    )
     head_lr: float = knob(1.0, "Multiplies the learning rate of layers that are not in the backbone.", low=0)
-    momentum: float = knob(0.9, "Momentum of SGD.", low=0, high=0.9999)
+    momentum: float = knob(0.9, "Momentum of SGD; the first beta of AdamW.", low=0, high=0.9999)
     nesterov: bool = knob(True, "Nesterov's form of the momentum.")
     weight_decay: float = knob(1e-3, "L2 regularisation.", low=0)
     decay_bias_and_norm: bool = knob(True, "Apply weight decay to biases and normalisation layers too.")
@@ -161,10 +197,33 @@ class Settings:
     track: Literal["", "mlflow", "wandb"] = neutral("", "Also send the readings to MLflow or Weights & Biases.")
 
     def __post_init__(self) -> None:
+        fixed_window(self.intensity)
+        if self.class_weight != "none" and self.sampling == "balanced":
+            raise UserError(
+                f"class_weight={self.class_weight} and sampling=balanced correct one imbalance twice: use either"
+            )
         if self.unlabeled_batch == 1:
             raise UserError(
                 "unlabeled_batch must be 0 (as batch_size) or at least 2: BatchNorm cannot do with one sample"
             )
+
+
+def fixed_window(intensity: str) -> tuple[float, float] | None:
+    """LOW and HIGH of `window:LOW,HIGH`; None for a rule.
+
+    >>> fixed_window("window:-1000,400")
+    (-1000.0, 400.0)
+    """
+    if intensity in ("auto", "full", "percentile"):
+        return None
+    try:
+        kind, _, ends = intensity.partition(":")
+        low, high = map(_to_float, ends.split(","))
+        if kind == "window" and low < high:
+            return low, high
+    except ValueError:
+        pass
+    raise UserError(f"intensity must be auto, full, percentile or window:LOW,HIGH with LOW < HIGH, got '{intensity}'")
 
 
 def knob_fields(*classes: type) -> dict[str, tuple[dataclasses.Field[Any], Any]]:

@@ -9,7 +9,9 @@ checkpoint.pt        while a run is not finished: what it resumes from
 model.safetensors    the weights of the finished model, described by model.json
 features.safetensors features of some training samples, which novelty is measured from
 result.json          written last: a run that has one is finished
+README.md            of a saved model: its card
 audit.json           what labels of a random sample said of the finished model on the unlabeled domain
+report.html          all of it for people, in one file; plots/ holds figures
 """
 
 import contextlib
@@ -56,7 +58,10 @@ class RunFolder:
         self.model = self.path / "model.json"
         self.features = self.path / "features.safetensors"
         self.result = self.path / "result.json"
+        self.card = self.path / "README.md"
         self.audit = self.path / "audit.json"
+        self.report = self.path / "report.html"
+        self.plots = self.path / "plots"
 
     @property
     def is_run(self) -> bool:
@@ -156,8 +161,15 @@ class RunFolder:
     def write_split(self, split: dict[str, Any]) -> None:
         write_json(self.split, split)
 
-    def write_audit(self, audit: dict[str, Any]) -> None:
-        write_json(self.audit, audit)
+    def write_audit(self, audit: dict[str, Any] | None) -> None:
+        """None removes that of another model."""
+        if audit is None:
+            self.audit.unlink(missing_ok=True)
+        else:
+            write_json(self.audit, audit)
+
+    def write_card(self, text: str) -> None:
+        write_text(self.card, text)
 
     def write_environment(self, **more: Any) -> None:
         write_json(self.environment, environment() | more)

@@ -23,6 +23,7 @@ from unihssl.data import decode
 from unihssl.data.cache import Cache, cache_folder, files_signature
 from unihssl.data.domain import labeled_domain, unlabeled_domain
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains
+from unihssl.data.rendering import Rendering
 from unihssl.data.split import Split
 from unihssl.data.store import Store, fill_store
 from unihssl.training.checkpoint import fingerprint
@@ -53,17 +54,17 @@ def cache(tmp_path: Path) -> Path:
 def work(monkeypatch) -> dict[str, int]:
     """Counts the files read and those decoded."""
     counts = {"read": 0, "decoded": 0}
-    load_square, read = decode.load_square, decode._read
+    render, read = decode.render, decode._read
 
     def count_decoded(*args):
         counts["decoded"] += 1
-        return load_square(*args)
+        return render(*args)
 
     def count_read(path):
         counts["read"] += 1
         return read(path)
 
-    monkeypatch.setattr(decode, "load_square", count_decoded)
+    monkeypatch.setattr(decode, "render", count_decoded)
     monkeypatch.setattr(decode, "_read", count_read)
     return counts
 
@@ -262,14 +263,14 @@ def test_a_file_that_could_not_be_read_is_tried_again(images, cache, work, monke
 def test_a_file_changed_while_it_is_decoded(images, cache, monkeypatch):
     """The store is of the bytes that were decoded, and the old signature is not made to point at it."""
     domain = labeled_domain(images, Settings())
-    signature = files_signature(domain.items, SIZE)
-    load_square = decode.load_square
+    signature = files_signature(domain.items, Rendering(SIZE))
+    render = decode.render
 
     def change(file, *size):
         save(images / "b" / "11.png", 77, side=20)
-        return load_square(file, *size)
+        return render(file, *size)
 
-    monkeypatch.setattr(decode, "load_square", change)
+    monkeypatch.setattr(decode, "render", change)
     fill_store(domain, SIZE, cache=cache)
     monkeypatch.undo()
     assert not (cache / "index" / signature).exists()
@@ -278,16 +279,16 @@ def test_a_file_changed_while_it_is_decoded(images, cache, monkeypatch):
 
 def slow_build(images: Path, cache: Path, log: Path, pause: Callable[[], object]) -> None:
     """What a child does: decode, with a pause and a line in the log for each image."""
-    load_square = decode.load_square
+    render = decode.render
 
     def slow(file: io.BytesIO, *size: int) -> np.ndarray:
         with log.open("a") as lines:
             lines.write(f"{os.getpid()}\n")
         pause()
-        return load_square(file, *size)
+        return render(file, *size)
 
-    decode.load_square = slow
-    found = Cache(cache).decoded(labeled_domain(images, Settings()).items, SIZE)
+    decode.render = slow
+    found = Cache(cache).decoded(labeled_domain(images, Settings()).items, Rendering(SIZE))
     (log.parent / f"{os.getpid()}.key").write_text(f"{found.key} {int(found.pixels.sum())}")
 
 
@@ -356,7 +357,7 @@ def test_ctrl_c_leaves_nothing_under_way(images, cache, monkeypatch):
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(decode, "load_square", press)
+    monkeypatch.setattr(decode, "render", press)
     with pytest.raises(KeyboardInterrupt):
         fill(images, cache)
     assert stores(cache) == under_way(cache) == []

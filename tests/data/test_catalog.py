@@ -17,6 +17,7 @@ from unihssl.data import catalog
 from unihssl.data.cache import Cache
 from unihssl.data.catalog import check
 from unihssl.data.domain import labeled_domain, unlabeled_domain
+from unihssl.data.rendering import Rendering
 from unihssl.data.store import fill_store
 from unihssl.errors import UserError
 
@@ -250,7 +251,7 @@ class TestPrepare:
         calls = []
         for new in (True, False):
             done = Cache(tmp_path / "cache").decoded(
-                result.found.items, (12, 12), lambda *numbers: calls.append(numbers)
+                result.found.items, Rendering((12, 12)), lambda *numbers: calls.append(numbers)
             )
             assert (len(done.pixels), done.found, done.unreadable) == (62, not new, {})
         assert calls[-1] == (62, 62)
@@ -263,7 +264,7 @@ class TestPrepare:
         path.unlink()
         path.write_text("not an image")
         (result,) = check(OFFICE31, small, [OFFICE31.domain("W")])
-        done = Cache(tmp_path / "cache").decoded(result.found.items, (12, 12))
+        done = Cache(tmp_path / "cache").decoded(result.found.items, Rendering((12, 12)))
         named = {result.found.names[row]: why for row, why in done.unreadable.items()}
         assert (len(done.pixels), named) == (61, {"mug/frame_00001.jpg": "not an image"})
 
@@ -275,9 +276,9 @@ class TestPrepare:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            Cache(tmp_path / "cache").decoded(result.found.items, (12, 12), stop)
+            Cache(tmp_path / "cache").decoded(result.found.items, Rendering((12, 12)), stop)
         assert list((tmp_path / "cache" / "building").iterdir()) == []
-        assert len(Cache(tmp_path / "cache").decoded(result.found.items, (12, 12)).pixels) == 62
+        assert len(Cache(tmp_path / "cache").decoded(result.found.items, Rendering((12, 12))).pixels) == 62
 
 
 class TestOfficeHome:

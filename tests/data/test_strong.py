@@ -313,10 +313,38 @@ def test_nothing_happens_at_probability_zero():
 
 
 @pytest.mark.parametrize("view", [rand_augment, moco_view])
-@pytest.mark.parametrize("shape", [(4, 8, 8), (2, 1, 8, 8), (2, 8, 8, 3)])
+@pytest.mark.parametrize("shape", [(4, 8, 8), (2, 1, 3, 8, 8)])
 def test_other_shapes_are_refused(view, shape):
-    with pytest.raises(ValueError, match=r"\(B, 3, H, W\)"):
+    with pytest.raises(ValueError, match=r"\(B, C, H, W\)"):
         view(torch.zeros(shape), draws())
+
+
+@pytest.mark.parametrize("channels", [1, 5])
+@pytest.mark.parametrize("policy", POLICIES)
+def test_channels_that_are_no_colours_are_changed_alike(channels, policy):
+    """The channels of a sample share its ops, equal values stay equal, and their order stays."""
+    one = torch.randint(0, 256, (32, 1, HEIGHT, WIDTH)).float()
+    found = rand_augment(one.expand(-1, channels, -1, -1), draws(), POLICIES[policy])
+    assert found.shape == (32, channels, HEIGHT, WIDTH)
+    assert torch.equal(found, found[:, :1].expand_as(found))
+    assert found.std((1, 2, 3)).median() > 5
+    allowed = {op for op in POLICIES[policy].ops if op not in randaugment.NOT_FOR_BANDS}
+    assert allowed >= {Op.BRIGHTNESS, Op.CONTRAST, Op.SHARPNESS, *WARPS}
+
+
+def test_contrast_is_about_each_channels_own_mean():
+    images = torch.stack([torch.full((8, 8), 50.0), torch.full((8, 8), 200.0)])[None]
+    images[:, :, 0] += 10
+    policy = RandAugment((Op.CONTRAST,), probability=1.0, num_ops=1, level="uniform", enhance=(0.0, 0.0))
+    flat = rand_augment(images, draws(), policy)
+    assert torch.equal(flat, torch.tensor([51.0, 201.0]).view(1, 2, 1, 1).expand_as(flat))
+
+
+def test_moco_view_of_bands_has_no_colours():
+    images = torch.rand(16, 1, HEIGHT, WIDTH).mul(255).floor()
+    found = moco_view(images.expand(-1, 4, -1, -1), draws())
+    assert found.shape == (16, 4, HEIGHT, WIDTH) and not torch.equal(found[:, :1], images)
+    torch.testing.assert_close(found, found[:, :1].expand_as(found))
 
 
 class HostReads(TorchDispatchMode):

@@ -6,6 +6,7 @@ import signal
 
 import numpy as np
 import pytest
+import yaml
 
 import unihssl
 
@@ -105,3 +106,16 @@ def test_predictions_are_a_table_and_a_csv_that_no_spreadsheet_runs(tmp_path):
     found.to_csv(tmp_path / "preds.csv")
     cells = {line.split(",")[1] for line in (tmp_path / "preds.csv").read_text().splitlines()[1:]}
     assert cells <= {"'=cmd()", "plain"}
+
+
+def test_a_saved_model_carries_its_results_settings_and_card(tmp_path):
+    model = unihssl.fit(X, Y, U, path_column="file", **SHORT)
+    model.save(tmp_path / "model")
+    loaded = unihssl.load(tmp_path / "model")
+    assert loaded.result == model.result and loaded.settings.path_column == "file"
+    card = (tmp_path / "model" / "README.md").read_text()
+    header = yaml.safe_load(card.split("---")[1])
+    assert header["library_name"] == "unihssl" and header["pipeline_tag"] == "tabular-classification"
+    (measured,) = header["model-index"][0]["results"]
+    assert measured["metrics"][0] == {"type": "accuracy", "value": round(model.result["labeled"]["accuracy"], 4)}
+    assert "The accuracy on the unlabeled domain is not known." in card

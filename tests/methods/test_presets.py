@@ -6,7 +6,7 @@ import pytest
 
 from unihssl import UserError, methods
 from unihssl.config import Settings, knob_fields
-from unihssl.methods.recipe import all_knobs, preset_name, resolve
+from unihssl.methods.recipe import MOST_STEPS, all_knobs, preset_name, resolve
 from unihssl.methods.unihssl_params import ROBUST, UniHSSLParams
 
 PRESETS = [(preset, method.name) for method in methods.available().values() for preset in method.presets]
@@ -164,7 +164,7 @@ def test_a_method_has_presets_of_its_own_and_a_default():
         "preset": "paper"
     }
     changed = {k: v for k, v in resolved(method="unihssl", preset="robust").items() if v != paper[k]}
-    assert changed == ROBUST | {"preset": "robust"}
+    assert changed == ROBUST | {"preset": "robust", "max_steps": MOST_STEPS}
     with pytest.raises(UserError, match="mcc has no preset 'robust': it has finetune, original"):
         resolved(method="mcc", preset="robust")
     with pytest.raises(UserError, match="supervised has no preset 'original': it has finetune"):

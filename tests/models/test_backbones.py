@@ -10,6 +10,7 @@ import torch
 from unihssl.errors import UserError
 from unihssl.models import weights as hub
 from unihssl.models.backbones import (
+    IMAGENET_MEAN,
     MLP,
     SMALL,
     Architecture,
@@ -47,6 +48,22 @@ def test_width_is_that_of_the_features(name):
     with torch.no_grad():
         found = encoder.eval()(torch.rand(1, 3, architecture.side, architecture.side))
     assert found.shape == (1, width)
+
+
+@pytest.mark.parametrize("name", ["small_cnn", "test_resnet", "test_vit"])
+def test_any_number_of_channels(name, tmp_path):
+    """Weights of RGB are adapted as timm adapts its own; each channel is normalised by the mean over RGB."""
+    encoder, architecture, width = build_backbone(name, "none", channels=5)
+    side = architecture.side or 16
+    assert encoder.eval()(torch.rand(2, 5, side, side)).shape == (2, width)
+    assert architecture.mean == pytest.approx((sum(IMAGENET_MEAN) / 3,) * 5) or name != "small_cnn"
+    assert len(architecture.mean) == len(architecture.std) == architecture.channels == 5
+    rebuild_backbone(Architecture(**asdict(architecture)))[0].load_state_dict(encoder.state_dict())
+    colours = build_backbone(name, "none")[0].eval()
+    torch.save(colours.state_dict(), tmp_path / "weights.pth")
+    grey = build_backbone(name, str(tmp_path / "weights.pth"), channels=1)[0].eval()
+    x = torch.rand(2, 1, side, side)
+    torch.testing.assert_close(grey(x), colours(x.expand(-1, 3, -1, -1)), rtol=1e-4, atol=1e-4)
 
 
 def test_rebuild_gives_the_same_encoder():

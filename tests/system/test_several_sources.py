@@ -77,3 +77,5 @@ def test_every_source_is_measured_by_itself(folders, tmp_path):
     assert again["sources"] == result["sources"] and again["unlabeled"] == result["unlabeled"]
     shown = unihssl("evaluate", tmp_path / "run").stdout
     assert [line.split("│")[1].strip() for line in shown.splitlines() if "│" in line][-2:] == ["b", "c"]
+    assert unihssl("suggest", tmp_path / "run", "--n", 36, "--out", tmp_path / "todo.csv").code == 0
+    assert (tmp_path / "todo.csv").read_text().count(f"{b}/") == 18  # a quarter of each source is held out

@@ -1,9 +1,11 @@
 """Optimiser, schedule and device, from the settings."""
 
+import copy
 import math
 from dataclasses import replace
 
 import pytest
+import timm
 import torch
 from torch import nn
 
@@ -140,3 +142,30 @@ def test_an_average_follows_as_far_as_several_updates_would():
         one.update(network)
     for a, b in zip(one.network.parameters(), several.network.parameters(), strict=True):
         torch.testing.assert_close(a, b, atol=1e-12, rtol=0)
+
+
+def test_layer_decay_slows_the_first_layers_most():
+    encoder = timm.create_model("test_vit", num_classes=0)
+    network = Classifier(encoder, encoder.num_features, 3)
+    optimizer = make_optimizer(network, Settings(lr=1.0, head_lr=10.0, layer_decay=0.5))
+    rates = {parameter: group["lr"] for group in optimizer.param_groups for parameter in group["params"]}
+    blocks = [rates[block.attn.qkv.weight] for block in encoder.blocks]
+    assert blocks == sorted(blocks) and blocks[0] == pytest.approx(blocks[-1] * 0.5 ** (len(blocks) - 1))
+    assert rates[encoder.patch_embed.proj.weight] == pytest.approx(blocks[0] / 2)
+    assert rates[network.head.weight] == 10.0
+
+
+def test_adamw_is_what_it_says():
+    torch.manual_seed(0)
+    network = Classifier(torch.nn.Linear(4, 4), 4, 2)
+    again = copy.deepcopy(network)
+    ours = make_optimizer(network, Settings(optimizer="adamw", lr=0.1, weight_decay=0.2))
+    plain = torch.optim.AdamW(again.parameters(), lr=0.1, weight_decay=0.2)
+    for _ in range(3):
+        x = torch.randn(5, 4)
+        for model, optimizer in ((network, ours), (again, plain)):
+            optimizer.zero_grad()
+            model(x).square().sum().backward()
+            optimizer.step()
+    for found, expected in zip(network.parameters(), again.parameters(), strict=True):
+        torch.testing.assert_close(found, expected)

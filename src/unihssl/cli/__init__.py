@@ -12,13 +12,17 @@ from unihssl.cli import (
     ablation,
     audit,
     benchmark,
+    compare,
     data,
     demo,
     evaluate,
+    export,
+    features,
     label,
     methods,
     plot,
     predict,
+    report,
     select,
     sensitivity,
     suggest,
@@ -52,11 +56,27 @@ def version(show: bool = typer.Option(False, "--version", help="Print the versio
         raise typer.Exit
 
 
-COMMANDS: tuple[Callable[..., None], ...] = (demo.demo, train.train, evaluate.evaluate, predict.predict)
-COMMANDS += (audit.audit, suggest.suggest, label.label, select.select)
-COMMANDS += (methods.methods, benchmark.benchmark, ablation.ablation, sensitivity.sensitivity, table.table)
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo.demo,
+    train.train,
+    compare.compare,
+    evaluate.evaluate,
+    predict.predict,
+    report.report,
+    audit.audit,
+    suggest.suggest,
+    label.label,
+    select.select,
+    features.features,
+    export.export,
+    methods.methods,
+    benchmark.benchmark,
+    ablation.ablation,
+    sensitivity.sensitivity,
+    table.table,
+)
 for command in COMMANDS:
-    app.command(context_settings=CONTEXT if command is train.train else None)(command)
+    app.command(context_settings=CONTEXT if command in (train.train, compare.compare) else None)(command)
 plot.register(app)
 data.register(app)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from unihssl.cli.data_report import describe, how_to_get, row, show, summary
-from unihssl.cli.options import JSON, print_json
+from unihssl.cli.options import JSON, SETTINGS, as_options, print_json, split_setting
+from unihssl.cli.pair_report import show_report
 
 if TYPE_CHECKING:
     from unihssl.cli.display import TerminalDisplay
@@ -16,14 +17,15 @@ if TYPE_CHECKING:
 
 NAME = typer.Argument(metavar="NAME", help="Data set; `unihssl data list` names them.")
 ROOT = typer.Option(Path("data"), help="Folder of the data set, or its parent, or an archive as downloaded.")
+MODEL_SIDE = 224  # of most backbones: a report shares its decoded images with their runs
 DOMAINS = typer.Option("", help="Only these domains, separated by commas.", show_default="all")
 
 
 def register(app: typer.Typer) -> None:
     data = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
-    for command in (list_, check, prepare, download):
+    for command in (list_, check, prepare, download, report):
         data.command(command.__name__.rstrip("_"))(command)
-    app.add_typer(data, name="data", help="The benchmark data sets: list, check, prepare, download.")
+    app.add_typer(data, name="data", help="Your data: report. The benchmark data sets: list, check, prepare, download.")
 
 
 def list_(json: bool = JSON) -> None:
@@ -126,6 +128,42 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
     check(name, root, "", json)
 
 
+def report(
+    labeled: str = typer.Option("", help="Labeled domain, as for `unihssl train`."),
+    unlabeled: str = typer.Option("", help="Unlabeled domain."),
+    settings: list[str] = SETTINGS,
+    json: bool = JSON,
+) -> None:
+    """Look at two domains before training: classes, sizes, bit depth, grey levels, copies, and leaks into the test.
+
+    Copies are byte-identical files, and images that look almost the same. The split is that of a run with the same
+    settings (`--set seed=1`).
+    """
+    from unihssl.cli.display import TerminalDisplay
+    from unihssl.config import Settings, parse
+    from unihssl.data.pair import load_pair, read_domains, vector_size
+    from unihssl.data.report import pair_report
+    from unihssl.errors import UserError, worded
+
+    (values,) = parse(dict(map(split_setting, settings)), (Settings,))
+    source, target = read_domains(labeled, unlabeled, values)
+    if vector_size(source):
+        raise UserError("the report is on images, and these are feature vectors")
+    with TerminalDisplay(quiet=json) as display:
+        pair = load_pair(source, target, values, MODEL_SIDE, display.counter)
+        found = pair_report(pair, values, display.counter("comparing images"))
+        for domain in (found["labeled"], found["unlabeled"]):
+            domain["notes"] = [worded(note, as_options) for note in domain["notes"]]
+        found["warnings"] = [worded(warning, as_options) for warning in found["warnings"]]
+    if json:
+        return print_json(found)
+    show_report(found)
+    for text in (*found["labeled"]["notes"], *found["unlabeled"]["notes"]):
+        typer.echo(f"note: {text}", err=True)
+    for text in found["warnings"]:
+        typer.echo(f"warning: {text}", err=True)
+
+
 def _chosen(name: str, domains: str) -> "tuple[Dataset, list[CatalogDomain]]":
     """The data set and its domains by name."""
     from unihssl.data import catalog
@@ -141,6 +179,7 @@ def _decode(result: "DomainCheck", side: int, cache: Path, display: "TerminalDis
     import numpy as np
 
     from unihssl.data.cache import Cache
+    from unihssl.data.rendering import Rendering
     from unihssl.data.source import counted
     from unihssl.errors import RunInterruptedError, UserError
 
@@ -152,7 +191,9 @@ def _decode(result: "DomainCheck", side: int, cache: Path, display: "TerminalDis
     if not isinstance(source.items, np.ndarray):
         waiting = display.counter(f"waiting for another process that decodes {name}")
         try:
-            decoded = Cache(cache).decoded(source.items, (side, side), display.counter(f"decoding {name}"), waiting)
+            decoded = Cache(cache).decoded(
+                source.items, Rendering((side, side)), display.counter(f"decoding {name}"), waiting
+            )
         except KeyboardInterrupt:
             raise RunInterruptedError("stopped; rerun to continue") from None
         except OSError as error:

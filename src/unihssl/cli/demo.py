@@ -6,6 +6,7 @@ from typing import Any
 import typer
 
 from unihssl.cli.options import JSON, SETTINGS, print_json, split_setting
+from unihssl.cli.report import add_report
 from unihssl.errors import RunInterruptedError
 
 METHODS = {"supervised": "Supervised", "unihssl": "Uni-HSSL"}
@@ -27,11 +28,14 @@ def demo(
     import tempfile
     import time
     from contextlib import nullcontext
+    from dataclasses import replace
 
     from unihssl.api import train
     from unihssl.cli.display import TerminalDisplay
+    from unihssl.config import Settings
     from unihssl.data import catalog
     from unihssl.data.catalog.digits import embedded_digits
+    from unihssl.data.readers import read
     from unihssl.experiments.protocol import Protocol
     from unihssl.files import make_folder
     from unihssl.methods.recipe import all_knobs, resolve
@@ -42,7 +46,8 @@ def demo(
     recipes = {method: all_knobs(*resolve(knobs)) for method, knobs in requested.items()}  # refuses bad values early
     if out:
         make_folder(out)
-    domains = [embedded_digits("mnist"), embedded_digits("uci")]
+    named = {"MNIST digits": "mnist", "UCI digits": "uci"}
+    domains = [replace(read(embedded_digits(key), Settings(), "labeled"), name=name) for name, key in named.items()]
     labeled, unlabeled = domains[::-1] if reverse else domains
     runs: list[dict[str, Any]] = []
     with (
@@ -64,6 +69,9 @@ def demo(
                     what_next = "rerun to continue" if out else "nothing is kept without --out"
                     raise RunInterruptedError(f"stopped; {what_next}") from None
                 runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
+        if out or not json:
+            kept = None if out else Path(tempfile.mkdtemp(prefix="unihssl-demo-")) / "report.html"
+            add_report(path, ours, out=kept, labeled=labeled, unlabeled=unlabeled)  # of the last run, which is ours
     _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
 
 

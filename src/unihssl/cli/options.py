@@ -21,11 +21,11 @@ READING = typer.Option(
     [], "--set", metavar="NAME=VALUE", help="How a CSV is read, such as path_column=file. [default: as the run did]"
 )
 
-FLAGS = {"resume", "held_out"}
+FLAGS = {"resume", "held_out", "int8"}
 OPTIONS = {"labeled", "unlabeled", "out", "config"}  # settings have --set, which more commands have
 OPTIONS |= {"root", "pair", "pairs", "methods", "of", "knob", "values", "seeds", "schedule"}
 OPTIONS |= {"launcher", "workers", "gpus_per_run"}
-OPTIONS |= {"n", "labels", "max_risk", "target_labels", "unknown_above", "by", "classes", "run", "port"}
+OPTIONS |= {"n", "labels", "max_risk", "max_loss", "target_labels", "unknown_above", "by", "classes", "run", "port"}
 
 
 def as_options(setting: Setting) -> str:

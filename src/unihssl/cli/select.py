@@ -1,10 +1,15 @@
 """`unihssl select`"""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from unihssl.cli.options import DEVICE, JSON, print_json
+
+if TYPE_CHECKING:
+    from unihssl.experiments.selection import Candidate
 
 
 def select(
@@ -31,10 +36,18 @@ def select(
         ]
         measured = MEASURED._asdict() if by == VALIDATOR else None
         return print_json({"best": str(ranked[0].run), "by": by, "measured": measured, "runs": rows})
+    show_ranking(ranked, by)
+
+
+def show_ranking(ranked: Sequence["Candidate"], by: str = "") -> None:
+    """The runs, best first, and how far such a choice can be trusted."""
     from rich.console import Console
     from rich.markup import escape
     from rich.table import Column, Table
 
+    from unihssl.experiments.selection import MEASURED, VALIDATOR
+
+    by = by or VALIDATOR
     names = [Column(name, overflow="fold") for name in ("run", "folder")]
     table = Table("", names[0], "seed", by, "warnings", names[1], title="Runs, best first", title_justify="left")
     for place, c in enumerate(ranked, start=1):

@@ -7,6 +7,7 @@ from typing import Any
 import typer
 
 from unihssl.cli.options import JSON, SETTINGS, show_result, split_setting
+from unihssl.cli.report import add_report
 from unihssl.cli.settings_options import with_settings
 from unihssl.errors import UserError
 from unihssl.run_folder import read_yaml
@@ -30,6 +31,7 @@ def train(
     resume: bool = typer.Option(False, "--resume", help="Resume the run in --out that was stopped or killed."),
     settings: list[str] = SETTINGS,
     config: Path | None = typer.Option(None, help="YAML file of knobs; --set and options override it."),
+    report: bool = typer.Option(True, help="Write report.html into the run directory."),
     json: bool = JSON,
     *,
     knobs: dict[str, Any],
@@ -40,8 +42,8 @@ def train(
     or without. Class folders of the unlabeled domain only serve to *measure*. Of the images whose class is known, 10%
     of each domain are held out for testing.
 
-    The run directory holds every setting, the split, the model, the log (with TensorBoard events) and the results.
-    Resume a run that was killed with `unihssl train --resume --out RUN`.
+    The run directory holds every setting, the split, the model, the log (with TensorBoard events), the results and
+    report.html, which shows them. Resume a run that was killed with `unihssl train --resume --out RUN`.
 
     A method's own settings are options as well, such as `--lambda-pl 0.5`; `unihssl methods NAME` lists them.
     """
@@ -53,7 +55,7 @@ def train(
     labeled = labeled or values.pop("labeled", "")
     sources = unlabeled if len(unlabeled) > 1 else [*unlabeled, values.pop("unlabeled", "")][0]
     if not resume:
-        _check_sources(labeled, sources)
+        check_sources(labeled, sources)
 
     # DDP looks for unused parameters, which some methods have. In every process it would warn that it found none.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
@@ -73,9 +75,11 @@ def train(
     if display.silent:
         return
     show_result(model.result | {"run": str(out)}, json)
+    if report:
+        add_report(out, display)
 
 
-def _check_sources(labeled: str, unlabeled: str | list[str]) -> None:
+def check_sources(labeled: str, unlabeled: str | list[str]) -> None:
     """Refuse sources that do not exist, before torch is imported, which takes seconds."""
     from unihssl.data.readers import check_there, several
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from unihssl.data.batch_random import BatchRandom, RandomStreams, seed_for, seed_network
+from unihssl.data.frozen_views import FrozenViews
 from unihssl.data.prefetch import Prefetcher
 from unihssl.data.store import Store
 from unihssl.data.views import Views
@@ -29,7 +30,7 @@ class Samples:
         self,
         images: Tensor,
         rows: Tensor,
-        views: Views,
+        views: Views | FrozenViews,
         random: Callable[[str], BatchRandom],
         labels: Tensor | None = None,
     ) -> None:
@@ -49,11 +50,11 @@ class Samples:
     @property
     def has_strong(self) -> bool:
         """Whether the strong view differs from the weak one: images have one, feature vectors do not."""
-        return self.images.dim() > 2
+        return self.views.has_strong(self.images)
 
     @cached_property
     def weak(self) -> Tensor:
-        """The training view, normalised: (B, 3, h, w), or vectors as they are."""
+        """The training view, normalised: (B, C, h, w), or vectors as they are."""
         return self.views.weak(self.images, self.random("weak"))
 
     @cached_property
@@ -93,21 +94,26 @@ class TrainingDomain:
         self,
         store: Store,
         rows: np.ndarray,
-        views: Views,
+        views: Views | FrozenViews,
         batch: int,
         seed: int,
         labels: Tensor | None = None,
         shard: tuple[int, int] = (0, 1),
         device: torch.device | None = None,
         name: str = "",
+        balanced: bool = False,
     ) -> None:
-        """`shard` is this process's number and how many share each batch; `device` is where steps run."""
+        """`shard` is this process's number and how many share each batch; `device` is where steps run.
+
+        `balanced`: a pass has every class equally often, not every sample once.
+        """
         place = store.samples.device
         self.name = name or ("unlabeled" if labels is None else "labeled")
         self.store, self.views, self.seed, self.shard = store, views, seed, shard
         self.device = device or place
         self.rows = torch.from_numpy(rows).to(place)
         self.labels = None if labels is None else labels.to(place)[self.rows].to(self.device)
+        self._classes = labels[torch.from_numpy(rows)].cpu() if balanced and labels is not None else None
         self.batch = min(batch, len(rows))
         self.batch_rows = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
         is_local = self.device == place
@@ -168,6 +174,8 @@ class TrainingDomain:
         if order is None:
             shuffle = torch.Generator().manual_seed(seed_for("shuffle", self.seed, stage, passes))
             on_host = torch.randperm(len(self), generator=shuffle)
+            if self._classes is not None:
+                on_host = balanced_order(self._classes, shuffle)
             pinned = on_host.pin_memory() if self.device.type == "cuda" else on_host  # else the copy would wait
             order = on_host, pinned.to(self.device, non_blocking=True)
             self._orders = dict([*self._orders.items()][-1:]) | {(stage, passes): order}
@@ -175,6 +183,18 @@ class TrainingDomain:
         rank, processes = self.shard
         on_host, on_device = (rows[first + rank : first + self.batch : processes] for rows in order)
         return on_host, on_device
+
+
+def balanced_order(classes: Tensor, random: torch.Generator) -> Tensor:
+    """As many rows (N,) as there are `classes` (N,), every class equally often, to one: small classes repeat theirs."""
+    present = torch.unique(classes)
+    slots = torch.randperm(len(classes), generator=random) % len(present)
+    order = torch.empty_like(slots)
+    for number, value in enumerate(present):
+        rows, places = torch.where(classes == value)[0], torch.where(slots == number)[0]
+        rows = rows[torch.randperm(len(rows), generator=random)]
+        order[places] = rows[torch.arange(len(places)) % len(rows)]
+    return order
 
 
 class PairedBatch:

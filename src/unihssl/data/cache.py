@@ -1,8 +1,9 @@
 """A cache of decoded images on disk. A data set is decoded once, even if its files are moved or renamed later.
 
-    stores/<key>/samples.npy    the readable images, (N, H, W, 3) uint8: a plain .npy
+    stores/<key>/samples.npy    the readable images, (N, H, W, C) uint8: a plain .npy
     stores/<key>/store.json     how many files there were, and why some were left out
     index/<signature>           the key for files of these paths, sizes and times
+    surveys/<signature>.*       the values of images of more than 8 bits: see `data.survey`
     building/<signature>.*      a store being built
     locks/<signature>           held while building
 
@@ -27,13 +28,13 @@ import numpy as np
 from filelock import FileLock
 
 from unihssl.data.decode import FORMAT, NOT_READ, Decoded, Progress, content_key, decode_files, hash_files, spread
+from unihssl.data.rendering import Rendering
 from unihssl.data.sample_file import SampleFile, open_samples
 from unihssl.files import FullPaths, lock_if_possible
 
 SAMPLES, DESCRIPTION = "samples.npy", "store.json"
 KEY = re.compile("[0-9a-f]{64}")
 DAMAGED = (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError)  # what reading a bad store raises
-Size = tuple[int, int]
 
 
 def cache_folder(setting: str) -> Path | None:
@@ -59,58 +60,58 @@ class Cache:
         )
 
     def decoded(
-        self, paths: Sequence[Path], size: Size, progress: Progress | None = None, waiting: Progress | None = None
+        self, paths: Sequence[Path], how: Rendering, progress: Progress | None = None, waiting: Progress | None = None
     ) -> Decoded:
-        """The files' images at (height, width), decoded now unless they are cached.
+        """The files' images, decoded now unless they are cached.
 
         `waiting` is called if another process has been decoding them for more than a moment. Raises OSError if they
         cannot be cached.
         """
-        signature = files_signature(paths, size)
-        found = self._by_signature(signature, len(paths), size)
+        signature = files_signature(paths, how)
+        found = self._by_signature(signature, len(paths), how)
         if found:
             return found
         with lock_if_possible(self.locks / signature, waiting and partial(waiting, 0, len(paths))) as held:
-            found = self._by_signature(signature, len(paths), size)  # another process may have built it meanwhile
-            found = found or self._by_content(signature, paths, size, progress)
+            found = self._by_signature(signature, len(paths), how)  # another process may have built it meanwhile
+            found = found or self._by_content(signature, paths, how, progress)
             if found:
                 return found
             for folder in self.folders:
                 folder.mkdir(parents=True, exist_ok=True)
             self._sweep(signature if held else "")
-            return self._build(signature, paths, size, progress)
+            return self._build(signature, paths, how, progress)
 
-    def _by_signature(self, signature: str, files: int, size: Size) -> Decoded | None:
+    def _by_signature(self, signature: str, files: int, how: Rendering) -> Decoded | None:
         try:
             key = (self.index / signature).read_text(encoding="ascii")
         except (OSError, ValueError):
             return None
-        return self._open(key, files, size)
+        return self._open(key, files, how)
 
     def _by_content(
-        self, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None
+        self, signature: str, paths: Sequence[Path], how: Rendering, progress: Progress | None
     ) -> Decoded | None:
         """Find the store by hashing the files, unless no store has their number and size."""
-        if not any(self._open(entry.name, len(paths), size) for entry in _entries(self.stores)):
+        if not any(self._open(entry.name, len(paths), how) for entry in _entries(self.stores)):
             return None
         digests = hash_files(paths, progress)
-        found = self._open(content_key(digests, size), len(paths), size)
+        found = self._open(content_key(digests, how), len(paths), how)
         if found:
             with suppress(OSError):  # a read-only cache still serves
-                self._remember(signature, found.key, digests, paths, size)
+                self._remember(signature, found.key, digests, paths, how)
         return found
 
-    def _open(self, key: str, files: int, size: Size) -> Decoded | None:
+    def _open(self, key: str, files: int, how: Rendering) -> Decoded | None:
         """Open the store of this key if it holds this many files at this size. A damaged store is removed."""
         folder = self.stores / key
         if not KEY.fullmatch(key) or not folder.is_dir():
             return None
         try:
             about = json.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))
-            if (about["files"], about["size"]) != (files, list(size)):
+            if (about["files"], about["size"], about.get("channels", 3)) != (files, list(how.size), how.channels):
                 return None
             unreadable = {int(row): str(why) for row, why in about["unreadable"].items()}
-            pixels = open_samples(folder / SAMPLES, (files - len(unreadable), *size, 3))
+            pixels = open_samples(folder / SAMPLES, (files - len(unreadable), *how.shape))
         except DAMAGED:
             shutil.rmtree(folder, ignore_errors=True)
             return None
@@ -118,35 +119,36 @@ class Cache:
             return None
         return Decoded(pixels, unreadable, key, found=True)
 
-    def _build(self, signature: str, paths: Sequence[Path], size: Size, progress: Progress | None) -> Decoded:
+    def _build(self, signature: str, paths: Sequence[Path], how: Rendering, progress: Progress | None) -> Decoded:
         """Decode into a temporary folder, which takes its real name once it is complete and on the disk."""
         folder = self._temporary(signature)
         folder.mkdir()
         try:
-            with SampleFile(folder / SAMPLES, (len(paths), *size, 3)) as samples:
-                digests, unreadable = decode_files(paths, size, samples.put, progress)
+            with SampleFile(folder / SAMPLES, (len(paths), *how.shape)) as samples:
+                digests, unreadable, unscaled = decode_files(paths, how, samples.put, progress)
                 samples.finish(without=unreadable)
-            key = content_key(digests, size)
+            key = content_key(digests, how)
             if len(unreadable) == len(paths):
-                return Decoded(np.empty((0, *size, 3), dtype=np.uint8), unreadable, key)
-            about = {"files": len(paths), "size": size, "unreadable": unreadable}
+                return Decoded(np.empty((0, *how.shape), dtype=np.uint8), unreadable, key)
+            about = {"files": len(paths), "size": how.size, "unreadable": unreadable}
+            about |= {} if how.channels == 3 else {"channels": how.channels}
             (folder / DESCRIPTION).write_text(json.dumps(about, indent=2, ensure_ascii=False), encoding="utf-8")
             try:
                 folder.rename(self.stores / key)
             except OSError:
-                if not self._open(key, len(paths), size):  # else another process was first, and its store serves
+                if not self._open(key, len(paths), how):  # else another process was first, and its store serves
                     raise
-            built = self._open(key, len(paths), size)
+            built = self._open(key, len(paths), how)
             if not built:
                 raise FileNotFoundError(f"{self.stores / key} vanished")
-            self._remember(signature, key, digests, paths, size)
-            return replace(built, found=False)
+            self._remember(signature, key, digests, paths, how)
+            return replace(built, found=False, unscaled=unscaled)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
-    def _remember(self, signature: str, key: str, digests: list[bytes], paths: Sequence[Path], size: Size) -> None:
+    def _remember(self, signature: str, key: str, digests: list[bytes], paths: Sequence[Path], how: Rendering) -> None:
         """Add the signature to the index, unless a file changed meanwhile, or could not be read and may be later."""
-        if NOT_READ in digests or files_signature(paths, size) != signature:
+        if NOT_READ in digests or files_signature(paths, how) != signature:
             return
         entry = self._temporary(signature)
         entry.write_text(key, encoding="ascii")
@@ -165,14 +167,14 @@ class Cache:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
 
 
-def files_signature(paths: Sequence[Path], size: Size) -> str:
+def files_signature(paths: Sequence[Path], how: Rendering) -> str:
     """Changes when a file is renamed, replaced or written to. Reads only sizes and times, no contents."""
     full_path = FullPaths()
 
     def stamps(rows: range) -> bytes:
         return "".join(_stamp(paths[row], full_path) for row in rows).encode(errors="surrogateescape")
 
-    signature = hashlib.sha256(f"{FORMAT} {size[0]}x{size[1]}\n".encode())
+    signature = hashlib.sha256(f"{FORMAT} {how.text}\n".encode())
     for part in spread(stamps, len(paths)):
         signature.update(part)
     return signature.hexdigest()

@@ -12,7 +12,8 @@ from unihssl.data.pixels import blend, constant, gray, in_parts
 def moco_view(images: Tensor, random: BatchRandom) -> Tensor:
     """SimMatch's strong view: colour jitter (p 0.8), grayscale (p 0.2), blur (p 0.5). No crop, no flip.
 
-    Jitter has one order (brightness, contrast, saturation, hue); torchvision draws an order for each image.
+    Jitter has one order (brightness, contrast, saturation, hue); torchvision draws an order for each image. Images that
+    are not RGB get brightness, contrast and blur alone.
     """
     return in_parts(_moco_colours, images, random.uniform(len(images), 8, 1, 1, 1))
 
@@ -27,9 +28,14 @@ def _moco_colours(images: Tensor, drawn: Tensor) -> Tensor:
 
 
 def color_jitter(images: Tensor, brightness: Tensor, contrast: Tensor, saturation: Tensor, hue: Tensor) -> Tensor:
-    """torchvision's ColorJitter with each sample's own factors, (B, 1, 1, 1); hue in turns of the colour wheel."""
+    """torchvision's ColorJitter with each sample's own factors, (B, 1, 1, 1); hue in turns of the colour wheel.
+
+    Images that are not RGB have neither saturation nor hue.
+    """
     out = blend(torch.zeros_like(images), images, brightness)
-    out = blend((gray(out).mean((1, 2, 3), keepdim=True) + 0.5).floor(), out, contrast)
+    out = blend((gray(out).mean((2, 3), keepdim=True) + 0.5).floor(), out, contrast)
+    if images.shape[1] != 3:
+        return out
     out = blend(gray(out), out, saturation)
     return _turn_hue(out, hue)
 
@@ -55,7 +61,7 @@ def gaussian_blur(images: Tensor, sigma: Tensor) -> Tensor:
     reach = max(1, min(height, width) // 20)
     offset = torch.arange(-reach, reach + 1, device=images.device)
     kernel = torch.exp(-0.5 * (offset / sigma.view(-1, 1)) ** 2)
-    kernels = (kernel / kernel.sum(1, keepdim=True)).repeat(1, 3).view(-1, 1, 1, 2 * reach + 1)
+    kernels = (kernel / kernel.sum(1, keepdim=True)).repeat(1, images.shape[1]).view(-1, 1, 1, 2 * reach + 1)
     planes = F.pad(images, (reach, reach, reach, reach), mode="reflect").flatten(0, 1).unsqueeze(0)
     planes = F.conv2d(planes, kernels, groups=len(kernels))
     return F.conv2d(planes, kernels.transpose(2, 3), groups=len(kernels)).reshape(images.shape)

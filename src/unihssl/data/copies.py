@@ -13,9 +13,9 @@ from unihssl.data.split import Split
 
 def drop_trained_copies(domains: Sequence[Domain], splits: Sequence[Split]) -> list[Split]:
     """Take out of the test parts what a byte-identical copy of trains, in either domain."""
-    contents = _contents(domains)
-    trained = {content[row] for content, split in zip(contents, splits, strict=True) for row in split.train}
-    return [_without(trained, *pair) for pair in zip(contents, splits, strict=True)]
+    found = contents(domains)
+    trained = {content[row] for content, split in zip(found, splits, strict=True) for row in split.train}
+    return [_without(trained, *pair) for pair in zip(found, splits, strict=True)]
 
 
 def _without(trained: set[bytes], content: Sequence[bytes], split: Split) -> Split:
@@ -23,7 +23,7 @@ def _without(trained: set[bytes], content: Sequence[bytes], split: Split) -> Spl
     return Split(split.train, split.test[~is_copy], split.test[is_copy])
 
 
-def _contents(domains: Sequence[Domain]) -> list[list[bytes]]:
+def contents(domains: Sequence[Domain]) -> list[list[bytes]]:
     """For every sample what is equal for identical ones only; files are read only if another has their size."""
     sizes = Counter(size for domain in domains for size in _file_sizes(domain))
     return [_content(domain, sizes) for domain in domains]

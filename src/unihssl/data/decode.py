@@ -1,18 +1,23 @@
 """Reading, hashing and decoding many image files at once, in bounded memory."""
 
 import hashlib
-import io
+import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
 from PIL import UnidentifiedImageError
 
-from unihssl.data.images import UNREADABLE, load_square
+from unihssl.data.image_format import check_regular
+from unihssl.data.images import UNREADABLE
 from unihssl.data.machine import cpus
+from unihssl.data.rendering import Rendering, render
+from unihssl.data.values import WrongChannelsError
+from unihssl.errors import UserError
 from unihssl.interrupt import held_interrupts
 
 FORMAT = 1  # raise it whenever the same file would give other pixels
@@ -25,12 +30,13 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class Decoded:
-    """The readable images (N, H, W, 3) in order, why the others are unreadable (by row), and the content key."""
+    """The readable images (N, H, W, C) in order, why the others are unreadable (by row), and the content key."""
 
     pixels: np.ndarray
     unreadable: dict[int, str]
     key: str
     found: bool = False  # taken from the cache, not decoded now
+    unscaled: Counter[str] = field(default_factory=Counter)  # decoded now: deep images without a window, by kind
 
 
 def spread(work: Callable[[range], Part], total: int, progress: Progress | None = None) -> list[Part]:
@@ -41,7 +47,8 @@ def spread(work: Callable[[range], Part], total: int, progress: Progress | None 
     step = min(max(total // 500, 1), 256)
     parts = [range(first, min(first + step, total)) for first in range(0, total, step)]
     done: list[Part] = []
-    with held_interrupts() as check, ThreadPoolExecutor(cpus()) as pool:
+    with warnings.catch_warnings(), held_interrupts() as check, ThreadPoolExecutor(cpus()) as pool:
+        warnings.filterwarnings("ignore", module="pydicom")  # on every tag that is not to the letter of the standard
         try:
             for rows, result in zip(parts, pool.map(work, parts), strict=True):
                 check()
@@ -54,9 +61,9 @@ def spread(work: Callable[[range], Part], total: int, progress: Progress | None 
     return done
 
 
-def content_key(digests: Iterable[bytes], size: tuple[int, int]) -> str:
-    """A key for decoded images: depends on the files' contents, their order, the stored size and this decoder."""
-    key = hashlib.sha256(f"images {FORMAT} {size[0]}x{size[1]}\n".encode())
+def content_key(digests: Iterable[bytes], how: Rendering) -> str:
+    """A key for decoded images: depends on the files' contents, their order, the rendering and this decoder."""
+    key = hashlib.sha256(f"images {FORMAT} {how.text}\n".encode())
     for digest in digests:
         key.update(digest)
     return key.hexdigest()
@@ -79,9 +86,13 @@ def hash_files(paths: Sequence[Path], progress: Progress | None = None) -> list[
 
 
 def decode_files(
-    paths: Sequence[Path], size: tuple[int, int], put: Put, progress: Progress | None = None
-) -> tuple[list[bytes], dict[int, str]]:
-    """Read, hash and decode each file, and `put(row, pixels)`. Returns the digests, and why some are unreadable."""
+    paths: Sequence[Path], how: Rendering, put: Put, progress: Progress | None = None
+) -> tuple[list[bytes], dict[int, str], Counter[str]]:
+    """Read, hash and decode each file, and `put(row, pixels)`.
+
+    Returns the digests, why some are unreadable, and how many deep images of which kinds had no window.
+    """
+    unscaled: list[str] = []
 
     def work(rows: range) -> list[tuple[bytes, str | None]]:
         return [decode(row) for row in rows]
@@ -91,28 +102,36 @@ def decode_files(
         if isinstance(content, str):
             return digest, content
         try:
-            pixels = load_square(io.BytesIO(content), *size)
+            pixels, kind = render(content, how)
         except UNREADABLE as error:
             return digest, _reason(content, error)
+        except WrongChannelsError as error:
+            raise error.of(paths[row]) from None
+        except UserError as error:  # a package is missing
+            raise UserError(f"{paths[row]}: {error}") from None
+        if kind:
+            unscaled.append(kind)
         put(row, pixels)  # not in the try block: a failed write is not an unreadable image
         return digest, None
 
     results = [result for part in spread(work, len(paths), progress) for result in part]
-    return [digest for digest, _ in results], {row: why for row, (_, why) in enumerate(results) if why is not None}
+    digests, whys = [digest for digest, _ in results], enumerate(why for _, why in results)
+    return digests, {row: why for row, why in whys if why is not None}, Counter(unscaled)
 
 
-def decode_in_memory(paths: Sequence[Path], size: tuple[int, int], progress: Progress | None = None) -> Decoded:
-    """The files' images at (height, width), without a cache."""
-    pixels = np.empty((len(paths), *size, 3), dtype=np.uint8)
-    digests, unreadable = decode_files(paths, size, pixels.__setitem__, progress)
+def decode_in_memory(paths: Sequence[Path], how: Rendering, progress: Progress | None = None) -> Decoded:
+    """The files' images, without a cache."""
+    pixels = np.empty((len(paths), *how.shape), dtype=np.uint8)
+    digests, unreadable, unscaled = decode_files(paths, how, pixels.__setitem__, progress)
     if unreadable:
         pixels = np.delete(pixels, list(unreadable), axis=0)
-    return Decoded(pixels, unreadable, content_key(digests, size))
+    return Decoded(pixels, unreadable, content_key(digests, how), unscaled=unscaled)
 
 
 def _read(path: Path) -> tuple[bytes | str, bytes]:
     """The file's bytes, or why it cannot be read, and their digest."""
     try:
+        check_regular(path)
         content = path.read_bytes()
     except OSError as error:
         return error.strerror or str(error), NOT_READ

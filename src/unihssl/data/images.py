@@ -2,13 +2,21 @@
 
 import os
 import struct
+from collections import Counter
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})
+from unihssl.data import dicom, tiff
+from unihssl.data.image_format import HEAD, PILLOW, check_regular, is_dicom, is_tiff
+
+SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".dcm"})
+# Images that we do not read: of phones, of cameras, of the web; of medicine and microscopes.
+_OTHERS = "heic heif avif jxl jp2 j2k jfif gif psd svg eps ppm pgm pfm tga ico exr hdr fits dng cr2 cr3 nef arw raf rw2"
+_OTHERS += " dicom ima nii mha mhd nrrd svs ndpi czi lif nd2"
+OTHER_SUFFIXES = frozenset(f".{name}" for name in _OTHERS.split())
 
 # What Pillow raises for files that are not images, or are cut short.
 UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
@@ -16,10 +24,20 @@ UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.De
 
 def find_images(folder: Path) -> list[Path]:
     """All images below a folder, sorted. Hidden files and folders are skipped."""
+    return [path for path in _visible_files(folder) if is_image(path.name)]
+
+
+def left_out(folder: Path) -> Counter[str]:
+    """Files below a folder that are images, but of a suffix that is not read: how many of each."""
+    suffixes = (Path(path.name.lower().removesuffix(".gz")).suffix for path in _visible_files(folder))
+    return Counter(suffix for suffix in suffixes if suffix in OTHER_SUFFIXES)
+
+
+def _visible_files(folder: Path) -> list[Path]:
     found = []
     for parent, folders, files in os.walk(folder, followlinks=True):
         folders[:] = sorted(f for f in folders if not f.startswith((".", "__MACOSX")))
-        found += [Path(parent, f) for f in sorted(files) if is_image(f)]
+        found += [Path(parent, f) for f in sorted(files) if not f.startswith(".")]
     return found
 
 
@@ -29,8 +47,8 @@ def is_image(file_name: str) -> bool:
 
 
 def open_rgb(file: Path | BinaryIO) -> Image.Image:
-    """Decode to RGB: EXIF rotation applied, transparency on white, 16-bit and float grey scaled to 8 bits."""
-    with Image.open(file) as image:
+    """Decode to RGB: EXIF rotation applied, transparency on white, deep grey scaled by the range of its format."""
+    with Image.open(file, formats=PILLOW) as image:
         ImageOps.exif_transpose(image, in_place=True)  # also decodes; no second copy of plain photos
         if image.mode.startswith(("I", "F")):
             return _eight_bit(image).convert("RGB")
@@ -52,9 +70,21 @@ def _eight_bit(image: Image.Image) -> Image.Image:
 
 def upright_size(path: Path) -> tuple[int, int]:
     """Height and width after EXIF rotation, from the header alone."""
-    with Image.open(path) as image:
-        turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
-        return (image.width, image.height) if turned else (image.height, image.width)
+    check_regular(path)
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+        file.seek(0)
+        if is_dicom(head):
+            return dicom.size(file)
+        try:
+            with Image.open(file, formats=PILLOW) as image:
+                turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+                return (image.width, image.height) if turned else (image.height, image.width)
+        except UnidentifiedImageError:
+            if not is_tiff(head):
+                raise
+        file.seek(0)
+        return tiff.size(file)
 
 
 def load_square(file: Path | BinaryIO, height: int, width: int) -> np.ndarray:

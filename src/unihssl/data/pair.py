@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,22 @@ from unihssl.data.batch_random import seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
 from unihssl.data.copies import drop_trained_copies
+from unihssl.data.decode import Progress
 from unihssl.data.domain import UNKNOWN, Domain, labeled_domain, unlabeled_domain
+from unihssl.data.frozen_views import FrozenViews
+from unihssl.data.intensity import Window, decide_windows
 from unihssl.data.placement import place_stores
+from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, counted
 from unihssl.data.split import Split, keep_in_training, split_domain, thin_classes
 from unihssl.data.store import Store, fill_store, stored_size
+from unihssl.data.survey import survey
 from unihssl.data.target_labels import IN_MEMORY, with_target_labels
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths
+
+Freeze = Callable[[str, Store, Views], tuple[Store, FrozenViews]]
 
 
 @dataclass(frozen=True)
@@ -32,6 +40,7 @@ class Part:
     domain: Domain
     store: Store
     split: Split
+    windows: dict[str, Window] = field(default_factory=dict)  # of its images of more than 8 bits, by kind of storage
 
     @property
     def unused(self) -> np.ndarray:
@@ -70,16 +79,21 @@ class DomainPair:
         concurrent_runs: int = 1,
         *,
         with_truth: bool = False,
+        freeze: Freeze | None = None,
     ) -> tuple[PairedData, str]:
         """The training samples for steps on the device, and a line that says where they are kept.
 
         `shard` is this process's rank and the number of processes; `concurrent_runs` is how many runs share this
         machine and its GPU. The unlabeled domain gets no labels, so that none can be used, except `with_truth`.
+        `freeze` replaces a domain's images and views by the features of a frozen backbone.
         """
         if with_truth and not self.unlabeled.domain.known[self.unlabeled.split.train].all():
             raise UserError("this method trains on the class of every unlabeled image; some are unknown")
         own_stores = [self.labeled.store, self.unlabeled.store]
-        stores, where = place_stores(own_stores, device, settings.placement, shard[1], concurrent_runs)
+        if freeze:
+            stores, where = own_stores, "features of the frozen backbone are computed once"
+        else:
+            stores, where = place_stores(own_stores, device, settings.placement, shard[1], concurrent_runs)
         batches = settings.batch_size, settings.unlabeled_batch or settings.batch_size
         areas = settings.area_labeled, settings.area_unlabeled
         domains = []
@@ -89,7 +103,9 @@ class DomainPair:
             labels = torch.from_numpy(part.domain.labels) if role == "labeled" or with_truth else None
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
-            domains.append(TrainingDomain(stores[number], train, own_views, batch, seed, labels, shard, device, role))
+            store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
+            balanced = role == "labeled" and settings.sampling == "balanced"
+            domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced))
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where
@@ -187,25 +203,53 @@ def load_pair(
     cache = cache_folder(settings.cache)
 
     def load(domain: Domain, role: str) -> Part:
+        windows, notes = _training_windows(domain, settings, cache, progress(f"measuring {role}"))
+        how = Rendering(size, settings.channels, {kind: (window,) for kind, window in windows.items()})
         waiting = progress(f"waiting for another process that decodes {role}")
-        readable, store = fill_store(domain, size, progress(f"decoding {role}"), cache, waiting)
-        split = split_domain(readable, settings.test_fraction, settings.seed, settings.split)
-        return Part(readable, store, keep_in_training(split, readable, settings.split))
+        domain = replace(domain, notes=(*domain.notes, *notes))
+        readable, store = fill_store(domain, how, progress(f"decoding {role}"), cache, waiting)
+        part = Part(readable, store, _split(readable, settings), windows)
+        _refuse_black(part)
+        return part
 
     labeled, unlabeled = load(source, "labeled"), load(target, "unlabeled")
     if settings.label_shift > 1:
         split = unlabeled.split
         thinned = thin_classes(split.train, unlabeled.domain.labels, settings.label_shift, settings.seed)
         labeled_there = np.flatnonzero(unlabeled.domain.has_target_label)
-        unlabeled = Part(unlabeled.domain, unlabeled.store, Split(np.union1d(thinned, labeled_there), split.test))
+        unlabeled = replace(unlabeled, split=Split(np.union1d(thinned, labeled_there), split.test))
     parts = [labeled, unlabeled]
     splits = drop_trained_copies([part.domain for part in parts], [part.split for part in parts])
     labeled, unlabeled = map(_with_split, parts, splits)
     return DomainPair(labeled, unlabeled, size)
 
 
+def _split(domain: Domain, settings: Settings) -> Split:
+    split = split_domain(domain, settings.test_fraction, settings.seed, settings.split)
+    return keep_in_training(split, domain, settings.split)
+
+
+def _refuse_black(part: Part) -> None:
+    """Stop if every training image is black, which happens to images of more than 8 bits that were badly exported."""
+    samples, train = part.store.samples, torch.from_numpy(part.split.train)
+    if samples.dim() == 4 and not any(samples[rows].any() for rows in torch.split(train, 64)):
+        raise UserError(f"{part.domain.name}: all training images are black: nothing can be learnt; export them again")
+
+
+def _training_windows(
+    domain: Domain, settings: Settings, cache: Path | None, progress: Progress
+) -> tuple[dict[str, Window], list[str]]:
+    """What becomes black and white in images of more than 8 bits, from training images alone; nothing without any."""
+    found = survey(domain, settings.channels, cache, progress)
+    readable = np.setdiff1d(np.arange(len(domain)), found.unreadable)
+    if not len(found.rows) or not len(readable):
+        return {}, []
+    train = readable[_split(domain.keep(readable), settings).train]
+    return decide_windows(found.measured.keep(np.isin(found.rows, train)), settings.intensity, domain.name)
+
+
 def _with_split(part: Part, split: Split) -> Part:
     """The part with this split, and a note if copies were taken out of its test samples."""
     note = f"{part.domain.name}: {counted(len(split.copies), 'test sample')} not used, as byte-identical copies train"
     domain = replace(part.domain, notes=(*part.domain.notes, note)) if len(split.copies) else part.domain
-    return Part(domain, part.store, split)
+    return replace(part, domain=domain, split=split)

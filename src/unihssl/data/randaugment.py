@@ -1,11 +1,13 @@
 """RandAugment of a whole batch at once, on its device, each sample with its own ops and magnitudes.
 
-Images come and leave as floats (B, 3, H, W) on the 0..255 scale. Each layer rounds as PIL's uint8 images do.
+Images come and leave as floats (B, C, H, W) on the 0..255 scale. Each layer rounds as PIL's uint8 images do. Of images
+that are not RGB (grey, or bands of any kind) the values are measurements: ops that only make sense for colours are left
+out (`NOT_FOR_BANDS`), and contrast is about each channel's own mean.
 """
 
 import functools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Literal
 
@@ -14,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from unihssl.data.batch_random import BatchRandom
-from unihssl.data.pixels import blend, constant, gray, in_parts
+from unihssl.data.pixels import blend, colour, constant, gray, in_parts
 
 MAX_LEVEL = 10.0
 Colour = tuple[float, float, float]
@@ -26,6 +28,10 @@ Op = IntEnum(  # what one layer can do to a sample, grouped by how it is compute
     "ROTATE SHEAR_X SHEAR_Y TRANSLATE_X TRANSLATE_Y",  # warps
     start=0,
 )
+
+
+# Colour has no meaning; the others fold or reorder values, so that equal measurements would no longer be equal.
+NOT_FOR_BANDS = {Op.COLOR, Op.INVERT, Op.POSTERIZE, Op.SOLARIZE, Op.SOLARIZE_ADD, Op.AUTOCONTRAST, Op.EQUALIZE}
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,8 @@ FIXMATCH_IMAGENET = RandAugment(
 @torch.no_grad()
 def rand_augment(images: Tensor, random: BatchRandom, policy: RandAugment = TIMM_M10_N2) -> Tensor:
     """Each sample through its own `num_ops` ops, drawn with replacement, then its own cutout if the policy has one."""
+    if images.shape[1] != 3:
+        policy = replace(policy, ops=tuple(op for op in policy.ops if op not in NOT_FOR_BANDS))
     ops, arguments = draw_ops(len(images), random, policy)
     squares = random.uniform(len(images), 3)
 
@@ -156,7 +164,7 @@ def _fixed_tables(ops: Tensor, arguments: Tensor) -> Tensor:
 
 
 def _measured_tables(values: Tensor, luma: Tensor, op: Tensor, argument: Tensor, fixed: Tensor) -> Tensor:
-    """Lookup tables per sample and channel, (B, 3, 256), with the ops that depend on the image's own values."""
+    """Lookup tables per sample and channel, (B, C, 256), with the ops that depend on the image's own values."""
     value = torch.arange(256.0, device=values.device)
     counts = torch.zeros(*values.shape[:2], 256, device=values.device)
     counts.scatter_add_(2, values, torch.ones((), device=values.device).expand_as(values))
@@ -225,7 +233,7 @@ def _warp(images: Tensor, grid: Tensor, inside: Tensor, policy: RandAugment) -> 
     """Sampled where the grid says, the fill colour outside."""
     warped = F.grid_sample(images, grid, policy.resample, padding_mode="border", align_corners=False)
     warped.add_(0.01).floor_()  # PIL truncates; the hundredth keeps float32's rounding from taking a grey level
-    return torch.where(inside, warped, constant(policy.fill, images.device).view(1, 3, 1, 1))
+    return torch.where(inside, warped, colour(policy.fill, images))
 
 
 def cut_out(images: Tensor, squares: Tensor, policy: RandAugment) -> Tensor:
@@ -240,4 +248,4 @@ def cut_out(images: Tensor, squares: Tensor, policy: RandAugment) -> Tensor:
         return (at >= first) & (at <= (first + side).floor())
 
     square = covered(centre_y, height).unsqueeze(2) & covered(centre_x, width).unsqueeze(1)
-    return torch.where(square.unsqueeze(1), constant(policy.cutout_fill, images.device).view(1, 3, 1, 1), images)
+    return torch.where(square.unsqueeze(1), colour(policy.cutout_fill, images), images)

@@ -10,7 +10,7 @@ import numpy as np
 
 from unihssl.config import COLUMN, Settings
 from unihssl.data import catalog
-from unihssl.data.images import SUFFIXES, find_images
+from unihssl.data.images import SUFFIXES, find_images, left_out
 from unihssl.data.source import DOMAIN, SEPARATOR, Label, Source, csv_rows, first_few
 from unihssl.errors import Setting, UserError
 
@@ -57,14 +57,16 @@ def is_reference(source: Any) -> bool:
 
 def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     """A folder of class folders; an unlabeled one may hold images anywhere."""
-    paths = find_images(root)
+    paths, others = find_images(root), left_out_note(root)
     if not paths:
-        raise UserError(f"{root}: no images found (looked for {', '.join(sorted(SUFFIXES))} in it and below)")
+        found = f"; {others}" if others else ""
+        raise UserError(f"{root}: no images found (looked for {', '.join(sorted(SUFFIXES))} in it and below){found}")
+    notes = (f"{root}: {others}",) if others else ()
     names = [path.relative_to(root).as_posix() for path in paths]
     labels: list[Label | None] = [n.split("/")[0] if "/" in n else None for n in names]
     loose = [n for n, label in zip(names, labels, strict=True) if label is None]
     if role == "unlabeled" and (settings.unlabeled_layout == "flat" or (loose and settings.unlabeled_layout == "auto")):
-        return Source(str(root), paths, names, [None] * len(names))
+        return Source(str(root), paths, names, [None] * len(names), notes=notes)
     if loose:
         raise UserError(
             f"{root}: {len(loose)} images lie outside any class folder ({first_few(loose)}); expected "
@@ -74,7 +76,18 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     empty = sorted(folders - set(map(str, labels)))
     if empty and role == "labeled":
         raise UserError(f"{root}: no images in class folder {first_few(empty)}; fill or remove it")
-    return Source(str(root), paths, names, labels)
+    return Source(str(root), paths, names, labels, notes=notes)
+
+
+def left_out_note(root: Path) -> str:
+    """How many image files below a folder are left out by their suffix, and what to do; empty if there are none."""
+    found = left_out(root)
+    kinds = ", ".join(f"{count} {suffix}" for suffix, count in sorted(found.items()))
+    return (
+        f"{found.total()} files are left out by their suffix ({kinds}): convert them to PNG, JPEG or TIFF"
+        if found
+        else ""
+    )
 
 
 def _read_csv(path: Path, settings: Settings, role: str) -> Source:

@@ -1,7 +1,8 @@
 """Every image decoded once into one uint8 array (feature vectors: one float32 array)."""
 
+import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,8 +15,12 @@ from unihssl.data.cache import Cache
 from unihssl.data.decode import Progress, array_key, decode_in_memory
 from unihssl.data.domain import Domain
 from unihssl.data.images import UNREADABLE, upright_size
+from unihssl.data.intensity import window_for
 from unihssl.data.machine import free_memory
+from unihssl.data.rendering import Rendering, scaled
 from unihssl.data.source import first_few
+from unihssl.data.survey import array_is_plain, array_kind
+from unihssl.data.values import Values, WrongChannelsError, fitted
 from unihssl.errors import Setting, UserError
 
 SMALL = 64  # images up to this side keep their size, if all share one
@@ -23,7 +28,7 @@ SMALL = 64  # images up to this side keep their size, if all share one
 
 @dataclass(frozen=True)
 class Store:
-    """All decoded samples of a domain: images (N, H, W, 3) uint8, or vectors (N, D) float32."""
+    """All decoded samples of a domain: images (N, H, W, C) uint8, or vectors (N, D) float32."""
 
     samples: Tensor
     key: str = ""  # changes when the samples do
@@ -39,25 +44,29 @@ class Store:
 
 def fill_store(
     domain: Domain,
-    size: tuple[int, int],
+    size: tuple[int, int] | Rendering,
     progress: Progress | None = None,
     cache: Path | None = None,
     waiting: Progress | None = None,
 ) -> tuple[Domain, Store]:
-    """Decode a domain's images at (height, width), or take them from the cache folder if one is given.
+    """Decode a domain's images, or take them from the cache folder if one is given.
+
+    `size` is (height, width), for RGB; a `Rendering` also says how many channels there are, and what becomes black and
+    white in images of more than 8 bits.
 
     Unreadable images are left out of the returned domain and named in its notes. `progress(done, total)` is called
     while decoding, `waiting` if another process is decoding the same images.
 
     >>> domain, store = fill_store(labeled_domain("scans", Settings()), (256, 256))
     """
+    how = size if isinstance(size, Rendering) else Rendering(size)
     if isinstance(domain.items, np.ndarray):
-        samples = _from_array(domain.items, size)
+        samples = _from_array(domain.items, how, domain.name)
         return domain, Store(torch.from_numpy(samples), array_key(samples))
     files, decoded = domain.items, None
     if cache:
         try:
-            decoded = Cache(cache).decoded(files, size, progress, waiting)
+            decoded = Cache(cache).decoded(files, how, progress, waiting)
         except OSError as error:
             note = (
                 f"{domain.name}: decoded images are not cached: {cache}: {error.strerror or error} (set cache to "
@@ -65,15 +74,24 @@ def fill_store(
             )
             domain = replace(domain, notes=(*domain.notes, note))
     if decoded is None:
-        _refuse_too_large(domain, size)
-        decoded = decode_in_memory(files, size, progress)
+        _refuse_too_large(domain, how)
+        decoded = decode_in_memory(files, how, progress)
     if decoded.unreadable:
         domain = _without_unreadable(domain, decoded.unreadable)
+    domain = replace(domain, notes=(*domain.notes, *_unscaled_notes(domain.name, decoded.unscaled)))
     return domain, Store(as_tensor(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap), decoded.found)
 
 
-def _refuse_too_large(domain: Domain, size: tuple[int, int]) -> None:
-    needed, free = len(domain) * size[0] * size[1] * 3, free_memory()
+def _unscaled_notes(name: str, kinds: Mapping[str, int]) -> list[str]:
+    return [
+        f"{name}: {count} images are stored as {kind}, of which no training image was: their grey levels are those of "
+        "the file's own window or of its format"
+        for kind, count in sorted(kinds.items())
+    ]
+
+
+def _refuse_too_large(domain: Domain, how: Rendering) -> None:
+    needed, free = len(domain) * math.prod(how.shape), free_memory()
     if needed > free:
         raise UserError(
             f"{domain.name}: {len(domain)} decoded images take {needed / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB "
@@ -141,25 +159,34 @@ def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:
     return replace(domain.keep(np.flatnonzero(readable)), notes=(*domain.notes, note))
 
 
-def _from_array(array: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Vectors (N, D) as float32; images (N, H, W[, C]) as uint8 RGB at (height, width)."""
+def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
+    """Vectors (N, D) as float32; images (N, H, W[, C]) as uint8 of the rendering's size and channels."""
     if array.ndim == 2:
         if not np.isfinite(array).all():
             raise UserError("the feature vectors hold values that are not finite; clean them first")
         return np.ascontiguousarray(array, dtype=np.float32)
-    if array.dtype != np.uint8:
-        low, high = float(array.min()), float(array.max())
-        if not (low >= 0 and high <= (1 if array.dtype.kind == "f" else 255)):
+    images = array[..., None] if array.ndim == 3 else array
+    try:
+        if windows := how.windows.get(array_kind(array)):
+            values = [Values(image, array_kind(array)) for image in images]
+            return np.stack([scaled(image, how, window_for(image, windows)) for image in values])
+        if not array_is_plain(array):
+            low, high = float(array.min()), float(array.max())
             raise UserError(
                 f"image arrays are uint8, integers in 0..255 or floats in 0..1; got {array.dtype} in {low:g}..{high:g}"
             )
-        array = np.rint(array * (255 if array.dtype.kind == "f" else 1)).astype(np.uint8)
-    if array.ndim == 3:
-        array = array[..., None]
-    if array.shape[3] not in (1, 3):
-        raise UserError(f"image arrays have 1 or 3 channels, last; got shape {array.shape}")
-    rgb = np.repeat(array, 3, axis=3) if array.shape[3] == 1 else array
-    if rgb.shape[1:3] != size:
-        height, width = size
-        rgb = np.stack([np.asarray(Image.fromarray(i).resize((width, height), Image.Resampling.BILINEAR)) for i in rgb])
-    return np.ascontiguousarray(rgb)
+        if array.dtype != np.uint8:
+            images = np.rint(images * (255 if array.dtype.kind == "f" else 1)).astype(np.uint8)
+        images = fitted(images, how.channels)
+        if images.shape[1:3] != how.size:
+            images = np.stack([_resized(image, how.size) for image in images])
+        return np.ascontiguousarray(images)
+    except WrongChannelsError as error:
+        raise error.of(f"{name} of shape {array.shape}, channels last") from None
+
+
+def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """uint8 (H, W, C) at (height, width), as Pillow resizes."""
+    planes = [image] if image.shape[2] == 3 else [image[..., c] for c in range(image.shape[2])]
+    resized = [np.asarray(Image.fromarray(p).resize((size[1], size[0]), Image.Resampling.BILINEAR)) for p in planes]
+    return resized[0] if image.shape[2] == 3 else np.stack(resized, axis=-1)

@@ -1,6 +1,6 @@
 """Training and test views of a whole batch at once, on its device, each sample with its own random numbers.
 
-Images come as (B, H, W, 3) uint8 and leave as normalised floats (B, 3, h, w), already in channels-last memory.
+Images come as (B, H, W, C) uint8 and leave as normalised floats (B, C, h, w), already in channels-last memory.
 Feature vectors pass through unchanged.
 """
 
@@ -35,6 +35,10 @@ class Views:
     flip: bool = True
     least_area: float = 0.08  # of a resized crop
     strong_view: StrongView = "randaugment"
+
+    def has_strong(self, images: Tensor) -> bool:
+        """Whether the strong view differs from the weak one: images have one, feature vectors do not."""
+        return images.dim() > 2
 
     def test(self, images: Tensor) -> Tensor:
         """The centre of the image."""
@@ -96,7 +100,7 @@ class Views:
         theta = torch.stack([scale_x, zero, centre_x, zero, scale_y, centre_y], dim=1).view(count, 2, 3)
         out = (self.side, self.side) if self.side else (height, width)
         x = images.permute(0, 3, 1, 2).float()
-        grid = F.affine_grid(theta, [count, 3, *out], align_corners=False)
+        grid = F.affine_grid(theta, [count, x.shape[1], *out], align_corners=False)
         crops = F.grid_sample(x, grid, align_corners=False, padding_mode="reflection")
         return crops.contiguous(memory_format=torch.channels_last)
 
@@ -111,10 +115,17 @@ class Views:
         return (pixels - _pixel_scale(self.mean, pixels.device)) / _pixel_scale(self.std, pixels.device)
 
 
-@functools.cache
 def _pixel_scale(values: tuple[float, ...], device: torch.device) -> Tensor:
     """Per-channel constants on the 0..255 scale; copied to the device once, not in every step."""
+    # What is made while an export traces belongs to the trace, and must not be kept for later steps.
+    return _new_pixel_scale(values, device) if torch.compiler.is_compiling() else _kept_pixel_scale(values, device)
+
+
+def _new_pixel_scale(values: tuple[float, ...], device: torch.device) -> Tensor:
     return torch.tensor(values, device=device).mul(255).view(1, -1, 1, 1)
+
+
+_kept_pixel_scale = functools.cache(_new_pixel_scale)
 
 
 def _pad_edges(images: Tensor, rows: int, columns: int) -> Tensor:

@@ -11,9 +11,8 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.domain import Domain, unlabeled_domain
 from unihssl.data.label_file import LabelFile, find_rows, labeled_rows, read_label_file, write_label_file
-from unihssl.data.readers import is_reference
+from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
-from unihssl.data.store import fill_store
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit import audit_answer, calibrated, draw_sample, fit_temperature, share
 from unihssl.evaluation.model import Model
@@ -65,7 +64,7 @@ def answer_audit(
     rows, classes = labeled_rows(file, domain)
     sample = domain.keep(rows)
     labeled = Domain(sample.name, sample.items, sample.names, classes, tuple(model.classes_.tolist()))
-    labeled, store = fill_store(labeled, model.stored_size)  # unreadable images are left out
+    labeled, store = model.decode(labeled, "unlabeled")  # unreadable images are left out
     probabilities = model.probabilities(model.predict_store(store))
     reference = _confidences(model, domain)
     audit = audit_answer(probabilities, labeled.labels, labeled.classes, reference, max_risk)
@@ -81,8 +80,11 @@ def audited_domain(run: RunFolder, model: Model, settings: Settings, given: Any 
     """The run's unlabeled domain, as far as it was readable; or all of the source given in its place."""
     record = run.read_split()["unlabeled"]
     source = record["source"] if given is None else given
-    if isinstance(source, str) and not is_reference(source) and not Path(source).exists():
-        raise UserError(f"{source}: the unlabeled data of this run is not there; say where with {Setting('unlabeled')}")
+    parts = several(source) if isinstance(source, str) else []
+    if gone := [part for part in parts if not is_reference(part) and not Path(part).exists()]:
+        raise UserError(
+            f"{gone[0]}: the unlabeled data of this run is not there; say where with {Setting('unlabeled')}"
+        )
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     if given is not None:
         return domain
@@ -130,7 +132,7 @@ def _gap_note(file: LabelFile) -> str:
 
 def _confidences(model: Model, domain: Domain) -> np.ndarray:
     rows = np.linspace(0, len(domain) - 1, min(len(domain), REFERENCE)).astype(np.int64)
-    _, store = fill_store(domain.keep(rows), model.stored_size)
+    _, store = model.decode(domain.keep(rows), "unlabeled")
     return np.asarray(model.probabilities(model.predict_store(store)).max(1))
 
 
@@ -143,7 +145,7 @@ def _labeled_domain(run: RunFolder, model: Model, settings: Settings, audit: dic
     domain = held_out_domain(run, "labeled", model, settings)
     if domain is None or len(domain) < 2:
         return {"labeled": None}
-    domain, store = fill_store(domain, model.stored_size)
+    domain, store = model.decode(domain, "labeled")
     predictions = model.predict_store(store)
     probabilities = model.probabilities(predictions)
     right, order = probabilities.argmax(1) == domain.labels, np.random.default_rng(0).permutation(len(domain))

@@ -1,6 +1,7 @@
 """Did a model fail on the unlabeled domain? Judged by its predictions there; no label of that domain is used."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,10 @@ from unihssl.data.source import Label, first_few
 COLLAPSED = 0.6  # least variety of the predictions, as a share of the labels' variety
 STARVED = 0.2  # least share of the predictions for a class, relative to an equal share
 EXPECTED = 5  # samples of a class, by its share of the labels; with fewer, none predicted may be chance
+FAR = 0.35  # most that the predicted shares of the classes may differ from the labels', by total variation
+TOLD = 0.65  # least share of domains told right, the mean of both; 0.5 is chance
+SURE, UNSURE = 0.75, 0.5  # mean confidence below which there is a doubt; below which one doubt suffices
+ENOUGH = 100  # samples, below which these may be chance
 
 
 def collapse_warnings(
@@ -38,6 +43,35 @@ def collapse_warnings(
             f"{_names(classes, lost)}. Unless it really lacks them, try {advice}"
         ]
     return []
+
+
+def doubt_warnings(check: Mapping[str, Any], advice: str = "another method") -> list[str]:
+    """The same from the facts of `unlabeled_check`, where the predicted classes alone give no reason."""
+    shares = check["class_shares"]
+    if shares["distance"] > FAR:
+        return [
+            f"the unlabeled domain was probably not learnt: {shares['distance']:.0%} of its samples would have to be "
+            f"predicted otherwise for its classes to have the shares that the labels have. Unless it really is like "
+            f"that, try {advice}"
+        ]
+    signs = doubts(check)
+    if check["n"] >= ENOUGH and (len(signs) > 1 or check["confidence"]["unlabeled"] < UNSURE):
+        return [
+            f"it is doubtful that the unlabeled domain was learnt: {'; '.join(signs)}. Label some of it at random to "
+            f"measure (an audit), or try {advice}"
+        ]
+    return []
+
+
+def doubts(check: Mapping[str, Any]) -> list[str]:
+    """Signs, each weak by itself, that the unlabeled domain was not learnt."""
+    told, confidence = check["domain_told"], check["confidence"]["unlabeled"]
+    found = []
+    if told and told["mean"] < TOLD:
+        found.append(f"the model tells {told['mean']:.0%} of the domains right, where chance is 50%")
+    if confidence < SURE:
+        found.append(f"its mean confidence there is {confidence:.2f}")
+    return found
 
 
 def _names(classes: Sequence[Label], which: np.ndarray) -> str:

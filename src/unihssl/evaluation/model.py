@@ -1,26 +1,31 @@
 """A trained model: load, save, predict."""
 
 import dataclasses
+import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image, ImageOps
 from torch import Tensor, nn
 
 from unihssl import methods
 from unihssl.config import Settings, parse_saved
 from unihssl.data.domain import Domain
 from unihssl.data.images import SUFFIXES, find_images
+from unihssl.data.intensity import Window, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
-from unihssl.data.readers import read
+from unihssl.data.readers import left_out_note, read
+from unihssl.data.rendering import Rendering, render
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
+from unihssl.evaluation.model_card import model_card
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
@@ -29,13 +34,14 @@ from unihssl.models.classifier import main_classifier, record_features
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
+View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 
 
 class Model:
     """A fitted classifier for both domains.
 
-    Samples are a folder, image paths, or an array like the one it was trained on: images (N, H, W[, 3]) or vectors
-    (N, D).
+    Samples are a folder, image paths, images of Pillow, or an array like the one it was trained on: images
+    (N, H, W[, 3]) or vectors (N, D).
 
     >>> model = unihssl.load("runs/first")
     >>> model.predict("new_scans")
@@ -51,7 +57,10 @@ class Model:
         classes: Sequence[Label],
         stored_size: tuple[int, int],
         device: torch.device | str = "cpu",
+        windows: Mapping[str, Mapping[str, Window]] | None = None,
     ) -> None:
+        """`windows` are those of images of more than 8 bits, by domain (labeled, unlabeled) and kind of storage."""
+        self.windows = {role: dict(found) for role, found in (windows or {}).items() if found}
         self.method, self.params, self.architecture = method, params, architecture
         self.classes_ = np.array(classes)
         self.stored_size = stored_size
@@ -62,7 +71,8 @@ class Model:
         self.audited: dict[str, Any] | None = None  # the answers of the last audit
         self.reference: Reference | None = None  # what novelty is measured from
         self.settings = Settings()  # of its run: how CSV files are read
-        self.folder: Path | None = None  # of its run
+        self.folder: Path | None = None  # of the run that trained it, if that was kept
+        self.data: dict[str, str] = {}  # content keys of the samples of both domains; empty where not recorded
 
     def __repr__(self) -> str:
         return f"<unihssl.Model: {self.method} on {self.architecture.name}, {len(self.classes_)} classes>"
@@ -161,8 +171,21 @@ class Model:
 
     def predictions(self, samples: Any) -> Predictions:
         """Classes, probabilities and domain with the samples' names; unreadable images are left out and noted."""
-        domain, store = fill_store(self._domain(samples), self.stored_size)
+        domain, store = self.decode(self._domain(samples))
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
+
+    def decode(self, domain: Domain, role: str = "") -> tuple[Domain, Store]:
+        """Decode samples as the model was trained to see them; `role` (labeled, unlabeled) if it is known.
+
+        If not, an image of more than 8 bits gets the window of the domain that stores images as it does.
+        """
+        return fill_store(domain, self._rendering(role))
+
+    def _rendering(self, role: str = "") -> Rendering:
+        found = [self.windows.get(role, {})] if role else list(self.windows.values())
+        kinds = {kind for windows in found for kind in windows}
+        candidates = {kind: tuple(windows[kind] for windows in found if kind in windows) for kind in kinds}
+        return Rendering(self.stored_size, self.architecture.channels, candidates)
 
     def _of_all(self, samples: Any) -> Predictions:
         """Predictions for all samples. An unreadable file is an error if it was named, else a warning."""
@@ -177,16 +200,22 @@ class Model:
 
     @torch.inference_mode()
     def predict_store(
-        self, store: Store, rows: np.ndarray | None = None, batch: int = 256, *, keep_features: bool = False
+        self,
+        store: Store,
+        rows: np.ndarray | None = None,
+        batch: int = 256,
+        *,
+        view: View | None = None,
+        keep_features: bool = False,
     ) -> Predictions:
-        """Predictions for rows of a decoded store (all by default)."""
+        """Predictions for rows of a decoded store (all by default), as seen in a view (the test view by default)."""
         chosen = torch.arange(len(store)) if rows is None else torch.from_numpy(rows)
         outputs: list[Output] = []
         features: list[Tensor] = []
         novelty: list[Tensor] = []
         for part in torch.split(chosen, batch):
             with record_features(self.network) as seen:
-                outputs.append(self._output(store.take(part.to(store.samples.device))))
+                outputs.append(self._output(store.take(part.to(store.samples.device)), view or self.views.test))
             features += seen if keep_features else []
             novelty += [self.reference.novelty(x) for x in seen] if self.reference else []
         rules = outputs[0].probabilities
@@ -204,8 +233,39 @@ class Model:
             model=self,
         )
 
+    def report(
+        self, path: str | Path | None = None, *, images: bool = True, labeled: Any = None, unlabeled: Any = None
+    ) -> Path:
+        """Write the report of the run that trained this model, one HTML file; by default into the run's folder.
+
+        >>> unihssl.load("runs/first").report("first.html")
+        PosixPath('first.html')
+
+        Without `images` nothing of any sample is shown. `labeled` and `unlabeled` are the run's own sources, if they
+        have moved or were arrays.
+        """
+        from unihssl.report import write_report  # the one import that points upwards: a method of the public class
+
+        if self.folder is None:
+            raise UserError(f"a report needs the folder of the run, which was not kept: train with {Setting('out')}")
+        return write_report(
+            self.folder, path, images=images, labeled=labeled, unlabeled=unlabeled, device=str(self.device)
+        )
+
     def save(self, path: str | Path) -> None:
-        """Write model.safetensors, its model.json and, for `novelty`, features.safetensors into a folder."""
+        """Write the model into a folder: weights, description, results, settings, features for `novelty`, a model card.
+
+        >>> model.save("model")
+        >>> unihssl.load("model").result == model.result
+        True
+        """
+        folder = RunFolder(path)
+        self.write(folder, {"result": self.result, "settings": dataclasses.asdict(self.settings)})
+        folder.write_audit(self.audited)
+        folder.write_card(model_card(self))
+
+    def write(self, folder: RunFolder, more: dict[str, Any] | None = None) -> None:
+        """Write the model alone, as a run does, whose folder has the rest."""
         description = {
             "format": FORMAT,
             "method": self.method,
@@ -213,22 +273,35 @@ class Model:
             "architecture": dataclasses.asdict(self.architecture),
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
+            "data": self.data,
         }
-        folder = RunFolder(path)
-        folder.write_model(description, self.network.state_dict())
+        if self.windows:
+            description["windows"] = {role: saved_windows(found) for role, found in self.windows.items()}
+        folder.write_model(description | (more or {}), self.network.state_dict())
         folder.write_features(self.reference.tensors() if self.reference else None)
 
-    def _output(self, samples: Tensor) -> Output:
-        x = self.views.test(samples.to(self.device))
+    def export(self, path: str | Path) -> None:
+        """Write one file that answers without this package: ONNX, or with the suffix .pt2 for `torch.export.load`.
+
+        >>> model.export("model.onnx")
+        """
+        from unihssl.evaluation.export_model import export_model
+
+        export_model(self, Path(path))
+
+    def _output(self, samples: Tensor, view: View) -> Output:
+        x = view(samples.to(self.device))
         return methods.get(self.method).output(self.network, x, self.params)
 
     def _domain(self, samples: Any) -> Domain:
         if isinstance(samples, Domain):
             return samples
+        if pictures := _pil_images(samples):
+            samples = np.stack([render(_png(picture), self._rendering())[0] for picture in pictures])
         paths = _image_paths(samples)
         if paths is not None:
-            names = tuple(str(p) for p in paths)
-            return Domain("images", paths, names, np.full(len(paths), -1), tuple(self.classes_.tolist()))
+            names, classes = tuple(str(p) for p in paths), tuple(self.classes_.tolist())
+            return Domain("images", paths, names, np.full(len(paths), -1), classes, notes=_left_out_notes(samples))
         # A list of two is two samples here, not samples and labels.
         reading = dataclasses.replace(self.settings, target_labels="")
         found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
@@ -270,9 +343,10 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         saved = description["architecture"]
         architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
         classes, (height, width) = description["classes"], description["stored_size"]
+        windows = {role: loaded_windows(found) for role, found in description.get("windows", {}).items()}
     except UserError:
         raise
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         raise UserError(f"{folder.model}: not the description of a model") from None
     network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
     weights = folder.read_weights()
@@ -280,13 +354,17 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         network.load_state_dict(weights)
     except RuntimeError:
         raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
-    model = Model(method.name, params, network, architecture, classes, (height, width), device)
+    model = Model(method.name, params, network, architecture, classes, (height, width), device, windows)
+    model.result = description.get("result", {})
+    model.data = description.get("data", {})
     if folder.is_finished:
-        model.result, model.folder = folder.read_result(), folder.path
-    if folder.is_run:
-        (model.settings,) = parse_saved(folder.read_config(), (Settings,))
+        model.result = folder.read_result()
+    (model.settings,) = parse_saved(
+        folder.read_config() if folder.is_run else description.get("settings", {}), (Settings,)
+    )
     model.audited = folder.read_audit()
     model.reference = _read_reference(folder, model)
+    model.folder = folder.path
     return model
 
 
@@ -312,6 +390,27 @@ def _joined(parts: list[Tensor]) -> np.ndarray | None:
     return torch.cat(parts).cpu().numpy() if parts else None
 
 
+def _left_out_notes(samples: Any) -> tuple[str, ...]:
+    """A note for each folder in which files are left out by their suffix."""
+    given = [Path(s) for s in ([samples] if isinstance(samples, str | Path) else samples)]
+    notes = {folder: left_out_note(folder) for folder in given if folder.is_dir()}
+    return tuple(f"{folder}: {note}" for folder, note in notes.items() if note)
+
+
+def _pil_images(samples: Any) -> list[Image.Image]:
+    """The images of Pillow that were given, one or a list; empty if these are something else."""
+    listed = samples if isinstance(samples, list | tuple) else [samples]
+    return list(listed) if all(isinstance(sample, Image.Image) for sample in listed) else []
+
+
+def _png(image: Image.Image) -> bytes:
+    """The image as a file, so that it is decoded like one."""
+    buffer = io.BytesIO()
+    turned = ImageOps.exif_transpose(image)
+    (turned.convert("RGB") if turned.mode == "CMYK" else turned).save(buffer, "PNG", compress_level=0)
+    return buffer.getvalue()
+
+
 def _image_paths(samples: Any) -> list[Path] | None:
     """The image files of a folder, a path or a list of either; None if these are not paths to images."""
     if isinstance(samples, str | Path):
@@ -331,5 +430,6 @@ def _image_paths(samples: Any) -> list[Path] | None:
         else:
             paths.append(given)
     if not paths:
-        raise UserError(f"{samples[0]}: no images found (looked for {', '.join(sorted(SUFFIXES))})")
+        others = "".join(f"; {note}" for note in _left_out_notes(samples))
+        raise UserError(f"{samples[0]}: no images found (looked for {', '.join(sorted(SUFFIXES))}){others}")
     return paths

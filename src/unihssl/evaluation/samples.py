@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unihssl.config import Settings, parse
-from unihssl.data.domain import Domain, test_domain, unlabeled_domain
+from unihssl.data.domain import UNKNOWN, Domain, test_domain, unlabeled_domain
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
-from unihssl.data.store import Store, fill_store
+from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.model import Model
 from unihssl.run_folder import RunFolder
@@ -67,7 +67,7 @@ def known_samples(
             domain = test_domain(source, tuple(model.classes_.tolist()), settings)
         else:
             continue
-        domain, store = fill_store(domain, model.stored_size)
+        domain, store = model.decode(domain, role)
         if run.split.exists() and not own and not isinstance(domain.items, np.ndarray):  # array rows have no names
             domain = _with_training_note(domain, run.read_split()[role]["train"])
         samples[role] = KnownSamples(domain, store, np.flatnonzero(domain.known))
@@ -82,8 +82,37 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
     source = _source(run.read_split()["unlabeled"], "unlabeled", given)
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
     rows = np.linspace(0, len(domain.names) - 1, min(len(domain.names), most)).astype(np.int64)
-    domain, store = fill_store(domain.keep(rows), model.stored_size)
+    domain, store = model.decode(domain.keep(rows), "unlabeled")
     return KnownSamples(domain, store, np.arange(len(domain.names)))
+
+
+def training_samples(run: RunFolder, role: str, model: Model, settings: Settings, given: Any, most: int) -> np.ndarray:
+    """Some decoded training samples of one domain, spread over all; `given` is where its source has moved to."""
+    record = run.read_split()[role]
+    read_domain = test_domain if role == "labeled" else unlabeled_domain
+    domain = read_domain(_source(record, role, given), tuple(model.classes_.tolist()), settings)
+    rows = np.flatnonzero(np.isin(domain.names, record["train"]))
+    if not len(rows):
+        raise UserError(f"{domain.name}: none of the run's training samples is there; say where with {Setting(role)}")
+    chosen = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)]
+    return model.decode(domain.keep(chosen), role)[1].samples.numpy()
+
+
+def samples_to_show(run: RunFolder, role: str, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
+    """Some of what the run held out of a domain, spread over all.
+
+    Of an unlabeled domain of which nothing was held out, training samples stand in; their classes count as unknown.
+    """
+    record = run.read_split()[role]
+    if not record["test"] and role == "labeled":
+        raise UserError(f"{record['source']}: nothing was held out of the labeled domain")
+    if not record["test"]:
+        shown = unknown_samples(run, model, settings, given, most)
+        return shown._replace(domain=replace(shown.domain, labels=np.full(len(shown.domain), UNKNOWN)))
+    domain = _held_out(record, role, model, settings, given)
+    rows = np.linspace(0, len(domain) - 1, min(len(domain), most)).astype(np.int64)
+    domain, store = model.decode(domain.keep(rows), role)
+    return KnownSamples(domain, store, np.arange(len(domain)))
 
 
 def held_out_domain(run: RunFolder, role: str, model: Model, settings: Settings) -> Domain | None:

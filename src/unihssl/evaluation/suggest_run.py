@@ -11,7 +11,6 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.domain import UNKNOWN, Domain
 from unihssl.data.label_file import find_rows, write_label_file
-from unihssl.data.store import fill_store
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit_run import audited_domain, trained_on, without
 from unihssl.evaluation.model import Model
@@ -75,9 +74,9 @@ def suggest(model: Model, domain: Domain, n: int, *, by: str = "clusters", seed:
 def _outputs(model: Model, domain: Domain, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of these rows: those that can be read, and their class probabilities and features."""
     part = replace(domain.keep(rows), labels=np.full(len(rows), UNKNOWN))
-    part, store = fill_store(part, model.stored_size)
+    part, store = model.decode(part, "unlabeled")
     readable = rows[np.isin([domain.names[row] for row in rows], part.names)]
     found = model.predict_store(store, keep_features=True)
-    if found.features is None:
-        raise UserError(f"method {model.method}: its network shows no features; choose {Setting('by', 'margin')}")
-    return readable, model.probabilities(found), found.features
+    probabilities = model.probabilities(found)
+    features = probabilities if found.features is None else found.features  # a network of another kind shows none
+    return readable, probabilities, features

@@ -9,7 +9,7 @@ import numpy as np
 
 from unihssl.api import settings_of
 from unihssl.data.source import first_few
-from unihssl.data.store import Store, fill_store
+from unihssl.data.store import Store
 from unihssl.errors import UserError
 from unihssl.evaluation.audit_run import audited_domain
 from unihssl.evaluation.model import Model, load_model
@@ -98,16 +98,17 @@ def score_runs(
 ) -> list[dict[str, float]]:
     """Every validator's score of each run, from some of these images of the unlabeled domain."""
     chosen = [images[i] for i in np.linspace(0, len(images) - 1, min(len(images), SAMPLES)).astype(int)]
-    stores: dict[tuple[int, int], Store] = {}  # decoded once for all models that see images at one size
+    stores: dict[str, Store] = {}  # decoded once for all models that see images alike
     probabilities, scores, classes = [], [], set()
     for folder in folders:
         model = load_model(folder.path, device)
         classes.add(tuple(model.classes_.tolist()))
         if len(classes) > 1:
             raise UserError(f"{folders[0].path} and {folder.path}: runs of different classes cannot be compared")
-        if model.stored_size not in stores:
-            stores[model.stored_size] = decode_images(folder, model, chosen, unlabeled)
-        found = model.predict_store(stores[model.stored_size], keep_features=True)
+        alike = f"{model.stored_size} {model.architecture.channels} {model.windows}"
+        if alike not in stores:
+            stores[alike] = decode_images(folder, model, chosen, unlabeled)
+        found = model.predict_store(stores[alike], keep_features=True)
         probabilities.append(model.probabilities(found))
         scores.append(label_free_scores(found.probabilities, model.rule, found.features))
     for of_run, agreement in zip(scores, ensemble_agreement(probabilities), strict=True):
@@ -124,7 +125,7 @@ def decode_images(folder: RunFolder, model: Model, images: Sequence[str], unlabe
     gone = [name for name in images if name not in row_of]
     if gone:
         raise UserError(f"{domain.name}: {len(gone)} of {len(images)} training images are gone ({first_few(gone)})")
-    return fill_store(domain.keep(np.array([row_of[name] for name in images])), model.stored_size)[1]
+    return model.decode(domain.keep(np.array([row_of[name] for name in images])), "unlabeled")[1]
 
 
 def _samples(record: Mapping[str, Any]) -> tuple[str, frozenset[str]]:

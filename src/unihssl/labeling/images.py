@@ -17,16 +17,15 @@ MOST_PIXELS = 1600  # of a side: enough for a screen
 
 
 def listed_images(file: Path, names: Sequence[str], run: RunFolder | None) -> list[Item]:
-    """The image of each row: a path, from the CSV's folder; else a sample of the run's unlabeled domain by name."""
-    items: list[Item] = [file.parent / name for name in names]
-    missing = [row for row, path in enumerate(items) if not Path(path).is_file()]  # type: ignore[arg-type]
-    if missing and run:
-        for row, item in zip(missing, _of_run(run, [names[row] for row in missing], file.parent), strict=True):
-            items[row] = items[row] if item is None else item
-    if len(missing) == len(items) and all(isinstance(item, Path) for item in items):
+    """The image of each row: a path, from the CSV's folder; if none is there, the run's unlabeled samples by name."""
+    paths = [file.parent / name for name in names]
+    if any(path.is_file() for path in paths):
+        return list(paths)
+    found = _of_run(run, names, file.parent) if run else []
+    if all(item is None for item in found):
         rows = "" if run else f"; if they are rows of an array, name the run with {Setting('run')}"
-        raise UserError(f"{file}: none of its {len(items)} images is there, the first is {items[0]}{rows}")
-    return items
+        raise UserError(f"{file}: none of its {len(paths)} images is there, the first is {paths[0]}{rows}")
+    return [path if item is None else item for path, item in zip(paths, found, strict=True)]
 
 
 def as_png(item: Item) -> bytes:

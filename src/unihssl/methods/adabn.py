@@ -2,12 +2,11 @@
 
 from typing import Any
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.data.batches import PairedBatch, PairedData
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
-from unihssl.methods.batch_norm_stats import set_statistics
+from unihssl.methods.batch_norm_stats import has_batch_norm, set_statistics
 from unihssl.methods.supervised import SupervisedParams
 from unihssl.models.classifier import Classifier
 
@@ -23,12 +22,16 @@ class AdaBN(Method[SupervisedParams]):
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: SupervisedParams) -> nn.Module:
         return nn.ModuleDict({name: Classifier(*make_encoder(), num_classes) for name in ("supervised", "adapted")})
 
+    def notes(self) -> list[str]:
+        none = not has_batch_norm(self.network)
+        return [f"{self.name} is about BatchNorm, of which nothing trains here: it equals supervised"] if none else []
+
     def stages(self) -> list[Stage]:
         return [Stage("supervised", self.step, self.settings, "labeled", trains=self.network["supervised"])]
 
     def step(self, batch: PairedBatch) -> Losses:
         losses, labeled = Losses(), batch.all_labeled
-        losses.add("labeled", F.cross_entropy(self.network["supervised"](labeled.weak), labeled.y))
+        losses.add("labeled", self.labeled_loss(self.network["supervised"](labeled.weak), labeled.y))
         return losses
 
     def finish(self, data: PairedData) -> None:

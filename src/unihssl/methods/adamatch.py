@@ -4,7 +4,6 @@ import math
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.config import knob
@@ -54,7 +53,7 @@ class AdaMatch(Method[AdaMatchParams]):
         pseudo = align(target_prediction, *means)
         trusted = pseudo.amax(1) >= p.tau * self.processes.mean(prediction.amax(1))
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(weak, labeled.y) + F.cross_entropy(strong, labeled.y))
+        losses.add("labeled", self.labeled_loss(weak, labeled.y) + self.labeled_loss(strong, labeled.y))
         rise = 0.5 - torch.cos((2 * math.pi * batch.progress).clamp(max=math.pi)) / 2
         losses.add("pseudo", trusted_cross_entropy(joint["strong"], pseudo, trusted), p.lambda_u * rise)
         losses.log("mask_rate", trusted.float().mean())

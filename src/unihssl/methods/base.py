@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.config import Settings
 from unihssl.data.batches import PairedBatch, PairedData
+from unihssl.losses import soft_cross_entropy
 from unihssl.methods.ema import EMA
 from unihssl.methods.process_group import ProcessGroup
 from unihssl.models.classifier import Classifier
@@ -28,6 +30,7 @@ class Task:
     num_labeled: int
     num_unlabeled: int
     num_target: int = 0  # slots for samples with target labels, which may hold one sample several times
+    class_counts: tuple[int, ...] = ()  # labeled training samples of each class; empty: as many of each
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Losses:
         self.stats: dict[str, Tensor] = {}
 
     def add(self, name: str, value: Tensor, weight: float | Tensor = 1.0) -> None:
-        """Add `weight * value` to the objective; the log shows the value without its weight."""
+        """Add `weight * value` to the objective; the log shows the value with and without its weight."""
         if name in self.terms:
             raise ValueError(f"loss term '{name}' was added already")
         self.terms[name], self.weights[name] = value, weight
@@ -64,11 +67,15 @@ class Losses:
 
     def total(self) -> Tensor:
         """The objective: the weighted sum of all terms."""
-        return torch.stack([self.weights[name] * term for name, term in self.terms.items()]).sum()
+        return torch.stack([*self.weighted().values()]).sum()
+
+    def weighted(self) -> dict[str, Tensor]:
+        """Every term as it counts in the objective."""
+        return {name: self.weights[name] * term for name, term in self.terms.items()}
 
     def readings(self) -> dict[str, Tensor]:
-        """Everything to log, detached: `terms/NAME` and `stats/NAME`."""
-        groups = {"terms": self.terms, "stats": self.stats}
+        """Everything to log, detached: `terms/NAME`, `weighted/NAME` and `stats/NAME`."""
+        groups = {"terms": self.terms, "weighted": self.weighted(), "stats": self.stats}
         return {f"{group}/{name}": v.detach() for group, values in groups.items() for name, v in values.items()}
 
 
@@ -108,6 +115,7 @@ class Method(nn.Module, Generic[P]):
     presets: ClassVar[Presets] = {"finetune": {}}  # the first is the default
     needs_truth: ClassVar[bool] = False  # only for ceilings: steps may see the unlabeled domain's labels
     network: Classifier
+    class_shares: Tensor
 
     def __init_subclass__(cls, **options: Any) -> None:
         """`Method[MCCParams]` names the class of the method's knobs."""
@@ -121,6 +129,8 @@ class Method(nn.Module, Generic[P]):
         super().__init__()
         self.params, self.task, self.settings = params, task, settings
         self.processes = ProcessGroup()
+        counts = torch.tensor(task.class_counts or (1,) * task.num_classes, dtype=torch.get_default_dtype())
+        self.register_buffer("class_shares", counts / counts.mean(), persistent=False)  # 1 for all if they are balanced
         self.time_scale = 1.0  # steps of the preset's design to one step of this stage
         self.ema: EMA | None = None  # of `network`
         self.network = self.make_network(make_encoder)
@@ -136,6 +146,24 @@ class Method(nn.Module, Generic[P]):
     def step(self, batch: PairedBatch) -> Losses:
         """The losses of one batch of both domains."""
         raise NotImplementedError(f"{type(self).__name__} must define step, or stages of its own")
+
+    def labeled_loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """Cross-entropy of logits (B, K) with true classes, by number (B,) or as rows (B, K), as `class_weight` says.
+
+        K may be a multiple of the number of classes, such as 2C.
+        """
+        rows = targets if targets.dim() == 2 else None
+        if self.settings.class_weight == "none":
+            return F.cross_entropy(logits, targets) if rows is None else soft_cross_entropy(logits, rows).mean()
+        shares = self.class_shares.to(logits).clamp(min=1e-12).repeat(logits.shape[1] // self.task.num_classes)
+        if self.settings.class_weight == "logit_adjust":
+            logits, weights = logits + shares.log(), torch.ones_like(shares)
+        else:
+            weights = 1 / shares
+        if rows is None:
+            return F.cross_entropy(logits, targets, weight=weights)
+        by_sample = rows @ weights
+        return (by_sample * soft_cross_entropy(logits, rows)).sum() / by_sample.sum().clamp(min=1e-12)
 
     def forward(self, step: Callable[[PairedBatch], Losses], batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """One step of a stage: the objective to differentiate, and everything to log, detached."""
@@ -157,6 +185,10 @@ class Method(nn.Module, Generic[P]):
     def advice(cls, params: Any) -> str:
         """What to try if the unlabeled domain seems not to have been learnt; settings in it as `Setting`s."""
         return "another method"
+
+    def notes(self) -> list[str]:
+        """What a user should know of these settings on this network before it trains."""
+        return []
 
     def pseudo_classes(self) -> Tensor | None:
         """The pseudo-label of each unlabeled training sample (N_U,), if the method keeps them."""

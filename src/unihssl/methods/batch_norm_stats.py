@@ -43,6 +43,11 @@ def statistics_of(network: nn.Module, batches: Iterable[Tensor]) -> Iterator[Non
             buffer.copy_(old)
 
 
+def has_batch_norm(network: nn.Module) -> bool:
+    """Whether the network has statistics that could be those of a domain."""
+    return bool(_layers(network))
+
+
 def set_statistics(network: nn.Module, batches: Iterable[Tensor]) -> None:
     """Replace BatchNorm's running statistics by those of these batches."""
     for layer, (variance, mean) in (_mean_statistics(network, batches) if _layers(network) else {}).items():

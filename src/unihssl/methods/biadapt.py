@@ -67,7 +67,7 @@ class BiAdapt(Method[BiAdaptParams]):
         views = {"labeled": batch.all_labeled.weak, "unlabeled": batch.unlabeled.weak}
         features, logits = self.labeler.forward_views(views, joint=False)
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits["labeled"], batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(logits["labeled"], batch.all_labeled.y))
         source = features["labeled"][: len(batch.labeled.y)]  # target labels are not of the labeled domain
         transfer = self._transfer(source, features["unlabeled"], batch.step)
         losses.add("transfer", transfer, self.params.lambda_t)
@@ -95,7 +95,7 @@ class BiAdapt(Method[BiAdaptParams]):
         belief = unlabeled.detach().softmax(1).gather(1, hard.unsqueeze(1)).squeeze(1)
         weights = self._sample_weights(belief, hard) * self.class_weights[hard]
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(labeled, batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(labeled, batch.all_labeled.y))
         losses.add("pseudo", (weights * soft_cross_entropy(unlabeled, targets)).mean(), self.params.lambda_s)
         losses.log("belief", belief.mean())
         return losses

@@ -62,7 +62,7 @@ class CDAN(Method[CDANParams]):
     def step(self, batch: PairedBatch) -> Losses:
         p, views = self.params, {"labeled": batch.all_labeled.weak, "unlabeled": batch.unlabeled.weak}
         features, logits = self.network.forward_views(views, joint=p.batch_norm == "joint")
-        labeled_loss = F.cross_entropy(logits["labeled"], batch.all_labeled.y)
+        labeled_loss = self.labeled_loss(logits["labeled"], batch.all_labeled.y)
         for part in (features, logits):  # target labels are not of the labeled domain
             part["labeled"] = part["labeled"][: len(batch.labeled.y)]
         coefficient = reversal_coefficient(batch.step, p.reversal_steps / self.time_scale)

@@ -50,7 +50,7 @@ class FixMatch(Method[FixMatchParams]):
         self.observe(batch.unlabeled.rows, confidence, target)
         per_sample = F.cross_entropy(strong, target, reduction="none")
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(labeled, batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(labeled, batch.all_labeled.y))
         losses.add("pseudo", (trusted * per_sample).mean(), self.params.lambda_u)
         losses.log("mask_rate", trusted.float().mean())
         return losses

@@ -50,7 +50,7 @@ class FreeMatch(FixMatch):
         confidence, target = prediction.max(1)
         trusted = confidence >= self.thresholds()[target]
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(labeled, batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(labeled, batch.all_labeled.y))
         per_sample = F.cross_entropy(strong, target, reduction="none")
         losses.add("pseudo", (trusted * per_sample).mean(), p.lambda_u)
         fairness = fairness_loss(gather(strong), gather(trusted), self.class_means, self.histogram)

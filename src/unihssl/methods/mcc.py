@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Literal
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from unihssl.config import knob
@@ -49,7 +48,7 @@ class MCC(Method[MCCParams]):
         _, logits = self.network.forward_views({"labeled": labeled.weak, "unlabeled": batch.unlabeled.weak})
         confusion = class_confusion(self.processes.gather(logits["unlabeled"]), self.params.temperature)
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits["labeled"], labeled.y))
+        losses.add("labeled", self.labeled_loss(logits["labeled"], labeled.y))
         losses.add("confusion", confusion, self.params.mu)
         return losses
 

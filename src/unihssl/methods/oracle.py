@@ -23,6 +23,6 @@ class Oracle(Method[OracleParams]):
     def step(self, batch: PairedBatch) -> Losses:
         _, logits = self.network.forward_views({"labeled": batch.labeled.weak, "unlabeled": batch.unlabeled.weak})
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits["labeled"], batch.labeled.y))
+        losses.add("labeled", self.labeled_loss(logits["labeled"], batch.labeled.y))
         losses.add("unlabeled", F.cross_entropy(logits["unlabeled"], batch.unlabeled.y))
         return losses

@@ -21,6 +21,12 @@ _SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_sche
 _SMALL_ENCODER |= {"batch_size": 64, "unlabeled_batch": 0, "epochs": 20, "steps": 0, "bottleneck": 0}
 _SMALL_ENCODER |= {"sup_lr": 0.03, "sup_epochs": 20, "reversal_steps": 1000.0, "teacher_ema": 0.99}
 DATASETS = typing.get_args(typing.get_type_hints(Settings)["dataset"])  # that presets may have entries for
+# Small steps that change every weight alike; 0.05 is the usual decay of transformers.
+OPTIMIZER_KNOBS: dict[str, Knobs] = {
+    "adamw": {"lr": 1e-4, "head_lr": 10.0, "sup_lr": 1e-4, "weight_decay": 0.05, "decay_bias_and_norm": False}
+}
+LENGTHS = {"epochs", "steps", "max_steps"}
+MOST_STEPS = 5000  # of a stage, where nobody says how long to train: 100 epochs of large domains would take days
 BACKBONE_KNOBS: dict[str, Knobs] = {"small_cnn": _SMALL_ENCODER, "mlp": _SMALL_ENCODER}
 
 
@@ -35,12 +41,15 @@ def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
     preset = preset_name(method.name, str(asked.get("preset", "")))
     kinds = (Settings, method.Params)
     backbone = BACKBONE_KNOBS.get(str(asked.get("backbone", Settings.backbone)), {})
+    backbone = backbone | OPTIMIZER_KNOBS.get(str(asked.get("optimizer", Settings.optimizer)), {})
     backbone = {name: value for name, value in backbone.items() if name in knob_fields(*kinds)}
     preset_knobs = _preset_knobs(method.name, preset, str(asked.get("dataset", "")))
     # A backbone's needs override the default preset, but not one that was asked for.
     is_default = preset == preset_name(method.name)
     knobs = preset_knobs | backbone if is_default else backbone | preset_knobs
     knobs["designed_steps"] = knobs.get("steps", 0)
+    if is_default and not LENGTHS & {*knobs, *asked}:
+        knobs["max_steps"] = MOST_STEPS
     for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
         if general in asked:
             knobs.pop(special, None)  # else asking for the general one would do nothing

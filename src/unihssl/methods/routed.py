@@ -55,7 +55,10 @@ class Routed(Method[R]):
     def stages(self) -> list[Stage]:
         p, domain = self.params, self.network["domain"]
         trained = domain.get_submodule("head") if p.router == "frozen" else domain
-        like_supervised = replace(Settings(), lr=p.sup_lr, max_steps=self.settings.max_steps)
+        s = self.settings
+        like_supervised = replace(
+            Settings(), lr=p.sup_lr, max_steps=s.max_steps, optimizer=s.optimizer, layer_decay=s.layer_decay
+        )
         learn_labels = replace(like_supervised, epochs=p.sup_epochs)
         learn_domain = replace(like_supervised, epochs=p.router_epochs)
         return [
@@ -66,7 +69,7 @@ class Routed(Method[R]):
 
     def learn_labels(self, batch: PairedBatch) -> Losses:
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(self.network["supervised"](batch.labeled.crop), batch.labeled.y))
+        losses.add("labeled", self.labeled_loss(self.network["supervised"](batch.labeled.crop), batch.labeled.y))
         return losses
 
     def learn_domain(self, batch: PairedBatch) -> Losses:

@@ -79,7 +79,7 @@ class SimMatch(Method[SimMatchParams]):
         resemblance = student["strong"] @ self.bank.T / p.temperature
         self._new_keys = (labeled.rows, teacher["labeled"], labeled.y)
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits["labeled"], labeled.y))
+        losses.add("labeled", self.labeled_loss(logits["labeled"], labeled.y))
         losses.add("pseudo", trusted_cross_entropy(logits["strong"], pseudo, trusted), p.lambda_u)
         losses.add("instance", ready * soft_cross_entropy(resemblance, instance).mean(), p.lambda_in)
         losses.log("mask_rate", trusted.float().mean())

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import torch.nn.functional as F
-
 from unihssl.data.batches import PairedBatch
 from unihssl.methods.base import Losses, Method, Stage
 
@@ -24,5 +22,5 @@ class Supervised(Method[SupervisedParams]):
 
     def step(self, batch: PairedBatch) -> Losses:
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(self.network(batch.all_labeled.weak), batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(self.network(batch.all_labeled.weak), batch.all_labeled.y))
         return losses

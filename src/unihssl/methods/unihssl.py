@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from unihssl.data.batches import PairedBatch, PairedData, Samples
 from unihssl.errors import Setting
-from unihssl.losses import expand_labels, mixup_loss, soft_cross_entropy, trusted_cross_entropy
+from unihssl.losses import expand_labels, mixup_loss, trusted_cross_entropy
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
-from unihssl.methods.batch_norm_stats import statistics_of
+from unihssl.methods.batch_norm_stats import has_batch_norm, statistics_of
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import Mix, draw_mixing
 from unihssl.methods.prototypes import PrototypeAlignment
@@ -43,6 +43,13 @@ class UniHSSL(Method[UniHSSLParams]):
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: UniHSSLParams) -> nn.Module:
         return Classifier(*make_encoder(), 2 * num_classes, params.bottleneck)
 
+    def notes(self) -> list[str]:
+        if self.params.initial_statistics != "unlabeled" or has_batch_norm(self.network.encoder):
+            return []
+        where = "only that behind the backbone is set" if has_batch_norm(self.network) else "it does nothing here"
+        setting = Setting("initial_statistics", "unlabeled")
+        return [f"{setting} is about BatchNorm, of which the backbone trains none: {where}"]
+
     def stages(self) -> list[Stage]:
         s, p = self.settings, self.params
         per_epoch = math.ceil(self.task.num_labeled / min(s.batch_size, self.task.num_labeled))
@@ -65,7 +72,7 @@ class UniHSSL(Method[UniHSSLParams]):
         """Eq. 1. The first C outputs are the C-class model; the others are not trained before stage 2."""
         logits = self.network(batch.all_labeled.weak)[:, : self.num_classes]
         losses = Losses()
-        losses.add("labeled", F.cross_entropy(logits, batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(logits, batch.all_labeled.y))
         return losses
 
     def begin_adapt(self, data: PairedData) -> None:
@@ -141,7 +148,7 @@ class UniHSSL(Method[UniHSSLParams]):
 
         losses = Losses()
         true_logits, true_labels = torch.cat([logits["labeled"], target_logits]), torch.cat([labels, target_labels])
-        losses.add("labeled", soft_cross_entropy(true_logits, true_labels).mean(), p.lambda_cl)
+        losses.add("labeled", self.labeled_loss(true_logits, true_labels), p.lambda_cl)
         kept_only = p.pseudo_mean == "kept"
         pseudo_loss = trusted_cross_entropy(student_logits, targets, trusted, kept_only=kept_only)
         losses.add("pseudo", pseudo_loss, p.lambda_pl * rise)

@@ -1,7 +1,9 @@
 """Any backbone by name: what it takes in, how wide its features are, and on which device it runs."""
 
+import contextlib
 import dataclasses
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +32,20 @@ class Architecture:
     std: tuple[float, ...] = IMAGENET_STD
     vector_size: int = 0  # length of the input vector, for encoders of vectors
     v1_strides: bool = False  # ResNets whose blocks stride in the first 1x1 convolution
+    channels: int = 3  # of the images that it takes
 
     @property
     def takes_vectors(self) -> bool:
         return self.vector_size > 0
 
 
-def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Module, Architecture, int]:
-    """A new encoder with its weights loaded: the module, its architecture, and the width of its features."""
+def build_backbone(
+    name: str, weights: str, vector_size: int = 0, channels: int = 3, input_size: int = 0
+) -> tuple[nn.Module, Architecture, int]:
+    """A new encoder with its weights loaded: the module, its architecture, and the width of its features.
+
+    `input_size` is the side of the images it will be given; 0 for its own.
+    """
     if bool(vector_size) != (name == "mlp"):
         raise UserError(
             f"backbone {name} takes images, and these are feature vectors: use {Setting('backbone', 'mlp')}"
@@ -47,22 +55,26 @@ def build_backbone(name: str, weights: str, vector_size: int = 0) -> tuple[nn.Mo
     if name in SMALL:
         if weights == "pretrained":
             raise UserError(f"there are no pretrained weights for {name}: use {Setting('weights', 'none')}, or a file")
-        architecture = Architecture(name, None, vector_size=vector_size)
+        mean, std = _by_channel(IMAGENET_MEAN, channels), _by_channel(IMAGENET_STD, channels)
+        architecture = Architecture(name, input_size or None, mean, std, vector_size=vector_size, channels=channels)
         encoder, width = _small(architecture)
     else:
-        encoder, architecture, width = _timm(name, pretrained=weights == "pretrained")
+        pretrained = weights == "pretrained"
+        encoder, architecture, width = _timm(name, pretrained=pretrained, channels=channels, side=input_size)
     if weights not in NO_FILE and load_weights_file(encoder, weights):
         architecture = dataclasses.replace(architecture, v1_strides=True)
+    if input_size and not vector_size:
+        _try_input(encoder, architecture)
     return encoder, architecture, width
 
 
 class EncoderFactory:
     """Makes encoders of one kind, each with its weights loaded; most methods need one, some several."""
 
-    def __init__(self, name: str, weights: str, vector_size: int = 0) -> None:
-        self._kind = (name, weights, vector_size)
-        encoder, self.architecture, width = build_backbone(*self._kind)
-        self._ready: tuple[nn.Module, int] | None = (encoder, width)
+    def __init__(self, name: str, weights: str, vector_size: int = 0, channels: int = 3, input_size: int = 0) -> None:
+        self._kind = (name, weights, vector_size, channels, input_size)
+        encoder, self.architecture, self.width = build_backbone(*self._kind)
+        self._ready: tuple[nn.Module, int] | None = (encoder, self.width)
 
     def __call__(self) -> tuple[nn.Module, int]:
         ready, self._ready = self._ready, None
@@ -76,18 +88,20 @@ def rebuild_backbone(architecture: Architecture) -> tuple[nn.Module, int]:
     """The same encoder without weights, to load a trained model into."""
     if architecture.name in SMALL:
         return _small(architecture)
-    encoder, _, width = _timm(architecture.name, pretrained=False)
+    side, channels = architecture.side or 0, architecture.channels
+    encoder, _, width = _timm(architecture.name, pretrained=False, channels=channels, side=side)
     if architecture.v1_strides:
         set_v1_strides(encoder)
     return encoder, width
 
 
 def _small(architecture: Architecture) -> tuple[nn.Module, int]:
-    encoder = MLP(architecture.vector_size) if architecture.takes_vectors else SmallCNN()
+    encoder = MLP(architecture.vector_size) if architecture.takes_vectors else SmallCNN(architecture.channels)
     return encoder, encoder.feature_dim
 
 
-def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]:
+def _timm(name: str, *, pretrained: bool, channels: int = 3, side: int = 0) -> tuple[nn.Module, Architecture, int]:
+    """timm's model for square images of this side; 0 for its own. Positional embeddings are resampled to it."""
     import timm
     import timm.data
 
@@ -97,12 +111,43 @@ def _timm(name: str, *, pretrained: bool) -> tuple[nn.Module, Architecture, int]
     tag = PAPER_WEIGHTS.get(name, name)
     create = create_from_hub if pretrained else timm.create_model
     try:
-        encoder: Any = create(tag, num_classes=0)
+        encoder: Any = _create_at(create, tag, side, {} if channels == 3 else {"in_chans": channels})
     except RuntimeError as error:
         raise UserError(f"backbone '{name}': {error}") from None
     expects = timm.data.resolve_model_data_config(encoder)
-    architecture = Architecture(name, expects["input_size"][1], tuple(expects["mean"]), tuple(expects["std"]))
+    mean, std = _by_channel(tuple(expects["mean"]), channels), _by_channel(tuple(expects["std"]), channels)
+    architecture = Architecture(name, side or expects["input_size"][1], mean, std, channels=channels)
     return encoder, architecture, getattr(encoder, "head_hidden_size", None) or encoder.num_features
+
+
+def _by_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    """Normalisation by channel; where an image is not RGB, the mean over RGB for each channel."""
+    return values if channels == len(values) else (sum(values) / len(values),) * channels
+
+
+def _create_at(create: Callable[..., nn.Module], tag: str, side: int, options: dict[str, int]) -> nn.Module:
+    """Networks with positions need to know the side; the others take images of any, and no such argument."""
+    import timm
+
+    own = timm.get_pretrained_cfg(tag, allow_unregistered=True)
+    if side and (own is None or own.input_size[-1] != side):
+        with contextlib.suppress(TypeError):
+            return create(tag, num_classes=0, img_size=side, **options)
+    return create(tag, num_classes=0, **options)
+
+
+@torch.no_grad()
+def _try_input(encoder: nn.Module, architecture: Architecture) -> None:
+    """Refuse a side that the network cannot take, such as one smaller than its patches."""
+    training, side = encoder.training, architecture.side
+    assert side
+    try:
+        encoder.eval()(torch.zeros(1, architecture.channels, side, side))
+    except (RuntimeError, AssertionError, ValueError) as error:
+        reason = str(error).partition("\n")[0]
+        ways = f"choose another {Setting('input_size')}"
+        raise UserError(f"{architecture.name} cannot take images of {side} pixels ({reason}): {ways}") from None
+    encoder.train(training)
 
 
 def pick_device(name: str) -> str:
@@ -120,10 +165,10 @@ class SmallCNN(nn.Module):
 
     feature_dim = 64
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 3) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            _convolution(3, 16),
+            _convolution(channels, 16),
             nn.MaxPool2d(2),
             _convolution(16, 32),
             nn.MaxPool2d(2),

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import sys
 import urllib.parse
 import urllib.request
 from pathlib import Path
@@ -70,6 +71,8 @@ def load_weights_file(encoder: nn.Module, file: str) -> bool:
     tensors, metadata = read_tensors(Path(file))
     expected = encoder.state_dict()
     tensors = {_timm_name(name, expected): tensor for name, tensor in tensors.items()}
+    tensors = {name: _for_channels(tensor, expected.get(name)) for name, tensor in tensors.items()}
+    tensors = _fitted(tensors, encoder, expected)
     missing = [n for n in expected if n not in tensors and not n.endswith("num_batches_tracked")]
     if missing:
         raise UserError(
@@ -88,6 +91,31 @@ def load_weights_file(encoder: nn.Module, file: str) -> bool:
     if v1_strides:
         set_v1_strides(encoder)
     return v1_strides
+
+
+def _for_channels(tensor: Tensor, expected: Tensor | None) -> Tensor:
+    """A first convolution of RGB for images of other channels, as timm adapts its own weights; others as they are."""
+    from timm.models import adapt_input_conv
+
+    if expected is None or tensor.dim() != 4 or tensor.shape[1] != 3 or expected.shape[1] == 3:
+        return tensor
+    fits = (expected.shape[0], *expected.shape[2:]) == (tensor.shape[0], *tensor.shape[2:])
+    return adapt_input_conv(expected.shape[1], tensor) if fits else tensor
+
+
+def _fitted(tensors: dict[str, Tensor], encoder: nn.Module, expected: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors, positional embeddings of another size resampled and other names translated, by timm's own rules."""
+    fits = all(name in tensors and tensors[name].shape == tensor.shape for name, tensor in expected.items())
+    rules = getattr(sys.modules[type(encoder).__module__], "checkpoint_filter_fn", None)
+    if fits or rules is None:
+        return tensors
+    try:
+        # Swin's rules tell timm's names from others by this one; weights without a classifier lack it.
+        mark = {"head.fc.weight": torch.empty(0)} if expected.keys() <= tensors.keys() else {}
+        fitted: dict[str, Tensor] = rules(mark | tensors, encoder)
+    except Exception:  # weights of something else, on which the rules may fail in any way; the caller says so
+        return tensors
+    return fitted
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:

@@ -137,7 +137,8 @@ def flat(row: dict[str, Any]) -> dict[str, float]:
     {'adapt/loss': 0.5, 'adapt/terms/pseudo': 0.1}
     """
     values = {name: value for name, value in row.items() if isinstance(value, float)}
-    values |= {f"{group}/{name}": value for group in ("terms", "stats") for name, value in row[group].items()}
+    for group in ("terms", "weighted", "stats"):
+        values |= {f"{group}/{name}": value for name, value in row.get(group, {}).items()}
     return {f"{row['stage']}/{name}": value for name, value in values.items()}
 
 

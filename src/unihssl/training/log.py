@@ -77,11 +77,13 @@ class Recorder:
         readings = self.meter.read(self.fabric)
         broken = [name.partition("/")[2] or name for name, value in readings.items() if not math.isfinite(value)]
         if broken:
-            return broken
-        values: dict[str, Any] = {"loss": readings.pop("loss", 0.0), "terms": {}, "stats": {}}
+            return list(dict.fromkeys(broken))
+        values: dict[str, Any] = {"loss": readings.pop("loss", 0.0), "terms": {}, "weighted": {}, "stats": {}}
         for name, value in readings.items():
             group, _, own_name = name.partition("/")
             values[group][own_name] = value
+        if pseudo_classes is not None:
+            values["pseudo_shares"] = (pseudo_classes.bincount() / len(pseudo_classes)).tolist()
         if pseudo_classes is not None and self.truth_known:
             correct = (pseudo_classes == self.truth)[self.truth >= 0]
             values["stats"]["oracle_pseudo_accuracy"] = float(correct.float().mean())

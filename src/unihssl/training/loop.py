@@ -21,6 +21,7 @@ from unihssl.training.checkpoint import Position, load_checkpoint
 from unihssl.training.display import Display
 from unihssl.training.distributed import FabricProcesses, all_agree, any_process, share_memory, synchronise_batch_norm
 from unihssl.training.fabric import Fabric, autocast_dtype
+from unihssl.training.forecast import Forecast
 from unihssl.training.log import Recorder, all_finite
 from unihssl.training.optimizer import make_optimizer, restore_momentum, schedule_factor, set_learning_rate
 from unihssl.training.step import Step
@@ -37,9 +38,12 @@ class Trainer:
         settings: Settings,
         folder: RunFolder,
         fingerprint: str,
+        costs: list[float] | None = None,
     ) -> None:
+        """`costs` are those of a step of each stage, relative to each other: for the forecast of the run's time."""
         self.fabric, self.method, self.data, self.settings = fabric, method, data, settings
         self.folder, self.checkpoint, self.fingerprint = folder, folder.checkpoint, fingerprint
+        self.costs = costs
         self.stages = method.stages()
         self.epoch_steps = [data.steps_per_epoch(stage.epoch_length) for stage in self.stages]
         self.totals = [self._length(s.settings, n) for s, n in zip(self.stages, self.epoch_steps, strict=True)]
@@ -75,6 +79,7 @@ class Trainer:
             display.note(f"resuming at {where}")
         if not all_agree(self.fabric, self.steps_done):
             raise UserError(f"{self.folder.path}: processes see different checkpoints; all must share {Setting('out')}")
+        self.forecast = self._forecast()
         self.recorder = Recorder(self.fabric, display, truth, self.folder, self.steps_done, callbacks)
         try:
             with InterruptGuard() as self.guard, own_stream(self.fabric.device):
@@ -144,13 +149,24 @@ class Trainer:
         self.data.load(index, step, progress)
         self.step()
         self.recorder.add(self.step.images, step + 1)
+        if self.forecast and (line := self.forecast.step(index)):
+            self.recorder.display.note(line)
+
+    def _forecast(self) -> Forecast | None:
+        """Of the steps that are left."""
+        if not self.costs or not all(self.costs):
+            return None
+        stage, step = self.position.stage, self.position.step
+        left = [0 if i < stage else total - step * (i == stage) for i, total in enumerate(self.totals)]
+        return Forecast(self.costs, left, self.fabric.device, self.settings.train == "head")
 
     def _capture(self, stage: Stage) -> Capture:
         """What of this stage's steps a CUDA graph can hold. With several processes DDP's hooks forbid whole steps."""
         if self.settings.graph == "off" or self.fabric.device.type != "cuda":
             return "nothing"
         whole = self.settings.graph == "auto" and self.fabric.world_size == 1
-        return "network" if stage.capture == "step" and not whole else stage.capture
+        capture: Capture = "network" if stage.capture == "step" and not whole else stage.capture
+        return "nothing" if capture == "network" and self.settings.train == "head" else capture
 
     def _asked_to_stop(self, in_step: bool) -> bool:
         """Checked after every step by a single process; by several, only where all of them report together."""

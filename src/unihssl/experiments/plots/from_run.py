@@ -9,14 +9,17 @@ from torch import nn
 
 from unihssl.api import measure, settings_of
 from unihssl.data.batch_random import seed_for
+from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
-from unihssl.evaluation.features import classifier_of, store_features
 from unihssl.evaluation.metrics import PARTS
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import known_samples, unknown_samples
 from unihssl.experiments.plots.features import MOST_POINTS
 from unihssl.models.backbones import EncoderFactory
+from unihssl.models.classifier import Classifier, main_classifier
 from unihssl.run_folder import RunFolder
+
+BATCH = 256
 
 
 class Features(NamedTuple):
@@ -63,10 +66,18 @@ def run_features(
             raise UserError(f"{run}: no class of any {role} test image is known; give some with {Setting(role)}")
     parts = [samples["labeled"], samples["unlabeled"]]
     networks = starting_encoder(folder, model), classifier_of(model)
-    before, after = (np.concatenate([store_features(n, model, p.store, p.rows) for p in parts]) for n in networks)
+    before, after = (np.concatenate([_features(n, model, p.store, p.rows) for p in parts]) for n in networks)
     domain = np.repeat([0, 1], [len(part.rows) for part in parts])
     label = np.concatenate([part.labels for part in parts])
     return Features(before, after, domain, label, [str(c) for c in model.classes_], model.method)
+
+
+def classifier_of(model: Model) -> Classifier:
+    """The network whose features are shown; for a routed method, the adapted one of its three."""
+    network = main_classifier(model.network)
+    if network is None:
+        raise UserError(f"method {model.method}: its network is no Classifier, so it has no features to show")
+    return network
 
 
 def starting_encoder(run: RunFolder, model: Model) -> nn.Module:
@@ -75,5 +86,14 @@ def starting_encoder(run: RunFolder, model: Model) -> nn.Module:
     settings = settings_of(run)
     with torch.random.fork_rng([]):
         torch.manual_seed(seed_for("weights", settings.seed))
-        encoder, _ = EncoderFactory(settings.backbone, settings.weights, model.architecture.vector_size)()
+        vectors, channels = model.architecture.vector_size, model.architecture.channels
+        encoder, _ = EncoderFactory(settings.backbone, settings.weights, vectors, channels)()
     return encoder.to(model.device).eval()
+
+
+@torch.inference_mode()
+def _features(network: nn.Module, model: Model, store: Store, rows: np.ndarray) -> np.ndarray:
+    extract = network.features if isinstance(network, Classifier) else network
+    parts = torch.split(torch.from_numpy(rows), BATCH)
+    views = (model.views.test(store.take(part).to(model.device)) for part in parts)
+    return torch.cat([extract(x).float().flatten(1).cpu() for x in views]).numpy()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SHARES = {"stats/mask_rate": "samples trusted,\nmask rate"}
 SHARES["stats/oracle_pseudo_accuracy"] = "pseudo-labels right,\noracle"
+GROUPS = ("terms", "weighted", "stats")
 Row = dict[str, Any]  # of a run's metrics
 Runs = Sequence[Sequence[Row]]
 Style = dict[str, Any]  # how a line is drawn: matplotlib's keywords
@@ -97,12 +98,12 @@ def _name(config: dict[str, str], configs: Sequence[dict[str, str]]) -> str:
 
 
 def curves(runs: Runs, metric: str) -> list[Curve]:
-    """A curve for each stage that logged the metric: `loss`, `terms/NAME` or `stats/NAME`."""
+    """A curve for each stage that logged the metric: `loss`, `terms/NAME`, `weighted/NAME` or `stats/NAME`."""
     values: dict[str, list[dict[int, float]]] = {}  # stage -> for each run, step -> value
     for rows in runs:
         by_stage: dict[str, dict[int, float]] = {}
         for row in rows:
-            logged = {f"{group}/{name}": value for group in ("terms", "stats") for name, value in row[group].items()}
+            logged = {f"{group}/{name}": v for group in GROUPS for name, v in row.get(group, {}).items()}
             value = row.get("loss") if metric == "loss" else logged.get(metric)
             if value is not None:
                 by_stage.setdefault(row["stage"], {})[row["global_step"]] = value
@@ -124,6 +125,11 @@ def loss_terms(runs: Runs) -> list[str]:
     return list(dict.fromkeys(name for rows in runs for row in rows for name in row["terms"]))
 
 
+def term_group(runs: Runs) -> str:
+    """`weighted` if every row has its terms as they count in the loss; runs of 0.1.0 have only `terms`."""
+    return "weighted" if all("weighted" in row for rows in runs for row in rows) else "terms"
+
+
 def stage_starts(runs: Runs) -> dict[str, int]:
     """Stage -> the step after which it begins."""
     starts: dict[str, int] = {}
@@ -139,7 +145,8 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
         terms = loss_terms(runs)
         lines.append(("total", {"color": "black"}, curves(runs, "loss")))
         if len(terms) > 1:
-            lines += [(t, style, curves(runs, f"terms/{t}")) for t, style in zip(terms, _line_styles(), strict=False)]
+            group = term_group(runs)
+            lines += [(t, style, curves(runs, f"{group}/{t}")) for t, style in zip(terms, _line_styles(), strict=False)]
     else:
         rows = zip(groups.items(), _line_styles(), strict=False)
         lines = [(name, style, curves(runs, "loss")) for (name, runs), style in rows]
@@ -151,7 +158,8 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
     if wide:  # losses of zero are not shown
         axis.set_yscale("log")
         axis.set_ylim(max(positive.min() / 1.5, positive.max() / 1e5), positive.max() * 1.5)
-    what = "loss (terms unweighted)" if len(groups) == 1 and len(lines) > 1 else "loss"
+    unweighted = len(groups) == 1 and len(lines) > 1 and term_group(*groups.values()) == "terms"
+    what = "loss (terms unweighted)" if unweighted else "loss"
     axis.set_ylabel(f"{what}\nlog scale" if wide else what)
     axis.grid(axis="y", linewidth=0.4, alpha=0.4)
     if len(lines) > 1:

@@ -1,0 +1,76 @@
+"""`unihssl compare`"""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from unihssl.cli.options import JSON, print_json, split_setting
+from unihssl.cli.settings_options import with_settings
+from unihssl.cli.train import check_sources
+from unihssl.errors import RunInterruptedError, UserError
+
+METHODS = "supervised,mcc+sup,unihssl"
+
+
+@with_settings
+def compare(
+    labeled: str = typer.Option(help="Labeled domain, as for unihssl train."),
+    unlabeled: list[str] = typer.Option(help="Unlabeled domain, as for unihssl train."),
+    methods: str = typer.Option(METHODS, help="Methods with commas; mcc:original is one with another preset."),
+    seeds: int = typer.Option(3, min=1, help="Seeds 0, 1, ... to train each with."),
+    out: Path = typer.Option(Path("runs/compare"), help="Folder of the runs; finished ones are not trained again."),
+    settings: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob of all runs."),
+    json: bool = JSON,
+    *,
+    knobs: dict[str, Any],
+) -> None:
+    """Train several methods on your own two domains and compare them in one table.
+
+    Where classes of the unlabeled domain are known, they measure the methods there. Where none are, the runs are ranked
+    by scores that need no label of that domain (`unihssl select`), and the table holds the labeled domain alone.
+
+    Repeat the command to resume: finished runs are not trained again.
+    """
+    sources = unlabeled if len(unlabeled) > 1 else unlabeled[0]
+    check_sources(labeled, sources)
+
+    from unihssl.api import train
+    from unihssl.cli.display import TerminalDisplay
+    from unihssl.cli.grid_command import show
+    from unihssl.cli.select import show_ranking
+    from unihssl.experiments.pair_tables import detail_rows
+    from unihssl.experiments.results import read_records
+    from unihssl.experiments.selection import select
+    from unihssl.methods.recipe import resolve
+
+    asked = dict(map(split_setting, settings)) | knobs
+    if fixed := asked.keys() & {"seed", "method", "preset"}:
+        raise UserError(f"--set {min(fixed)}: methods and seeds are chosen by --methods and --seeds")
+    recipes = {}
+    for row in (name.strip() for name in methods.split(",")):
+        method, _, preset = row.partition(":")
+        recipes[row] = asked | {"method": method} | ({"preset": preset} if preset else {})
+        resolve(recipes[row])  # refuses bad values before anything is trained
+    folders = []
+    with TerminalDisplay(quiet=json) as display:
+        for seed in range(seeds):
+            for row, recipe in recipes.items():
+                folder = out / f"{row.replace(':', '-')}-{seed}"
+                folders.append(folder)
+                display.note(f"{row}, seed {seed}")
+                try:
+                    train(folder, labeled, sources, recipe | {"seed": seed}, resume=folder.exists(), display=display)
+                except RunInterruptedError:
+                    raise RunInterruptedError("stopped; rerun to continue with the unfinished runs") from None
+    records = read_records(folders)
+    measured = any("unlabeled" in record.result for record in records)
+    ranking = [] if measured or len(folders) < 2 else select(folders)
+    if json:
+        best = {"ranking": [{"run": str(c.run), **c.scores} for c in ranking]} if ranking else {}
+        return print_json({"rows": detail_rows(records)} | best)
+    show(records)
+    if ranking:
+        typer.echo("No class of the unlabeled domain is known, so nothing above says how good a method is there.")
+        show_ranking(ranking)
+    typer.echo(f"The runs are in {out}")

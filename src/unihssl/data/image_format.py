@@ -1,0 +1,39 @@
+"""What an image file is, by its first bytes, and what may be opened at all."""
+
+import stat
+from pathlib import Path
+
+from PIL import Image
+
+HEAD = 132  # bytes that tell the formats apart
+PILLOW = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")  # Pillow knows more, some of which start other programs
+TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # the last two are BigTIFF
+# Numbers in an image of more than 8 bits: it is read whole by every thread, and takes 4 bytes for each while scaled.
+MOST_VALUES = Image.MAX_IMAGE_PIXELS or 89_478_485
+
+
+def is_dicom(head: bytes) -> bool:
+    return head[128:132] == b"DICM"
+
+
+def is_tiff(head: bytes) -> bool:
+    return head[:4] in TIFF
+
+
+def is_deep_png(head: bytes) -> bool:
+    """Whether it is a PNG of 16 bits a channel."""
+    return head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10"
+
+
+def check_regular(path: Path) -> None:
+    """OSError unless the path, links followed, is a plain file: reading a pipe or a device may never end."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(0, "not a regular file")
+
+
+def check_size(height: int, width: int, channels: int = 1) -> None:
+    """ValueError if an image of more than 8 bits is too large to be decoded."""
+    if (values := height * width * channels) > MOST_VALUES:
+        raise ValueError(
+            f"{width}x{height}x{channels} are {values:,} values, more than {MOST_VALUES:,}: make it smaller"
+        )

@@ -1,0 +1,79 @@
+"""The features of a backbone, without training: what `unihssl features` writes."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unihssl.config import Settings
+from unihssl.data.cache import cache_folder
+from unihssl.data.domain import UNKNOWN, Domain
+from unihssl.data.readers import read
+from unihssl.data.store import fill_store, stored_size
+from unihssl.data.views import Views
+from unihssl.errors import UserError
+from unihssl.files import atomic, make_folder
+from unihssl.models.backbones import build_backbone, pick_device
+from unihssl.models.encode import encode
+
+BATCH = 64
+Progress = Callable[[str], Callable[[int, int], None]]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of N samples; `labels` holds the name of each sample's class, "" where it is not known."""
+
+    x: np.ndarray  # (N, D) float32
+    labels: np.ndarray  # (N,) text
+    names: np.ndarray  # (N,) text
+    notes: tuple[str, ...] = ()
+
+    def write(self, path: Path) -> None:
+        """Write an .npz of `x`, `names` and, where classes are known, `y`: training takes it as a domain."""
+        arrays: dict[str, Any] = {"x": self.x, "names": self.names}
+        if (self.labels != "").any():
+            arrays["y"] = self.labels
+        make_folder(path.parent)
+        with atomic(path) as temporary, temporary.open("wb") as file:
+            np.savez(file, **arrays)
+
+
+def extract_features(source: Any, settings: Settings, progress: Progress) -> Features:
+    """The features of a folder, a CSV or an array of images, from the view that predictions are made from.
+
+    >>> extract_features("scans", Settings(backbone="resnet50"), Display().counter).x.shape
+    (157, 2048)
+    """
+    domain = _domain(source, settings)
+    if isinstance(domain.items, np.ndarray) and domain.items.ndim == 2:
+        raise UserError(f"{domain.name}: these are feature vectors already, not images")
+    encoder, architecture, width = build_backbone(settings.backbone, settings.weights, input_size=settings.input_size)
+    device = torch.device(pick_device(settings.device))
+    encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    size = stored_size((domain,), settings.image_size, architecture.side)
+    domain, store = fill_store(domain, size, progress("decoding"), cache_folder(settings.cache))
+    views, report = Views(architecture.side, architecture.mean, architecture.std), progress("computing features")
+
+    def batches() -> Iterator[Tensor]:
+        for rows in torch.split(torch.arange(len(store)), BATCH):
+            yield views.test(store.take(rows).to(device))
+            report(int(rows[-1]) + 1, len(store))
+
+    features = torch.empty(len(store), width)
+    encode(encoder, batches(), features, torch.bfloat16 if settings.precision == "bf16" else None)
+    labels = ["" if number == UNKNOWN else str(domain.classes[number]) for number in domain.labels]
+    return Features(features.numpy(), np.array(labels), np.array(domain.names), domain.notes)
+
+
+def _domain(source: Any, settings: Settings) -> Domain:
+    """The samples of a source, with classes where it has any."""
+    listed = read(source, settings, "unlabeled")
+    classes = tuple(sorted(listed.classes, key=str))
+    number = {label: i for i, label in enumerate(classes)} | {None: UNKNOWN}
+    labels = np.array([number[label] for label in listed.labels], dtype=np.int64)
+    return Domain(listed.name, listed.items, tuple(listed.names), labels, classes, notes=listed.notes)

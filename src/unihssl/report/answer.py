@@ -1,0 +1,163 @@
+"""The report's first paragraph, its verdict on the unlabeled domain, and what to do next, in plain words.
+
+Nothing measured on the labeled domain is said of the unlabeled one: without labels of it, its accuracy is unknown.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from unihssl.data.source import counted
+from unihssl.evaluation.audit import share
+from unihssl.evaluation.collapse_check import doubts
+from unihssl.evaluation.unlabeled_check import in_words
+from unihssl.experiments.paper import FLOOR
+from unihssl.report.facts import ROLES, RunFacts
+from unihssl.report.markup import percent
+
+FAILED = 0.6  # of the accuracy on A: where less is measured on B, it was not learnt
+NAMES = {"labeled": "domain A", "unlabeled": "domain B", "pooled": "both together"}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """An accuracy with its 95% interval; `value` is None where it is unknown."""
+
+    name: str
+    value: float | None
+    low: float = 0.0
+    high: float = 1.0
+    count: str = ""
+    source: str = "held-out samples"
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{percent(self.value)} (95% interval {percent(self.low)} to {percent(self.high)}; {self.count})"
+            if self.value is not None
+            else "unknown"
+        )
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether domain B was learnt: `good`, `doubt`, `bad`; in words; and why."""
+
+    level: str
+    words: str
+    reasons: Sequence[str]
+
+
+def accuracies(facts: RunFacts) -> list[Measured]:
+    """Of each part and of both, with exact intervals and counts; an audit stands in where B has no test labels."""
+    found = []
+    for part in ("labeled", "unlabeled", "pooled"):
+        numbers = facts.result.get(part)
+        if numbers:
+            right = round(numbers["accuracy"] * numbers["n"])
+            found.append(_measured(NAMES[part], share(right, numbers["n"])))
+        elif part == "unlabeled" and facts.audit:
+            found.append(_measured(NAMES[part], facts.audit["accuracy"], "a random sample, labeled for the audit"))
+        else:
+            found.append(Measured(NAMES[part], None, source="no labels there"))
+    return found
+
+
+def _measured(name: str, part: Mapping[str, Any], source: str = "held-out samples") -> Measured:
+    right = round(part["value"] * part["n"])
+    return Measured(name, part["value"], part["low"], part["high"], f"{right:,} of {part['n']:,} right", source)
+
+
+def paragraph(facts: RunFacts, baseline: RunFacts | None) -> list[str]:
+    """What was trained, how good it is, and against what: a few sentences."""
+    a, b, both = accuracies(facts)
+    sizes = {role: len(facts.split.get(role, {}).get("train", ())) for role in ROLES}
+    trained = (
+        f" on {counted(sizes['labeled'], 'labeled sample')} and {counted(sizes['unlabeled'], 'unlabeled sample')}"
+        if all(sizes.values())
+        else ""
+    )
+    said = [
+        f"The method {facts.method} was trained with the backbone {facts.settings.get('backbone', '?')}{trained}: "
+        f"domain A, with labels, is {facts.domain('labeled')}; domain B, without, is {facts.domain('unlabeled')}; "
+        f"{counted(len(facts.classes), 'class').replace('classs', 'classes')}."
+    ]
+    said.append(
+        f"On A's {a.source} its accuracy is {a.words}."
+        if a.value is not None
+        else "Nothing was held out of A, so its accuracy there is unknown."
+    )
+    if b.value is not None:
+        said.append(f"On B it is {b.words}, measured on {b.source}.")
+        said += [f"On both together it is {both.words}."] if both.value is not None else []
+    else:
+        said.append("On B it is unknown: no label of B is there to measure it, and A's accuracy says nothing about B.")
+    said.append(_against(facts, baseline))
+    return said
+
+
+def _against(facts: RunFacts, baseline: RunFacts | None) -> str:
+    if facts.settings.get("method") == FLOOR:
+        return "This is the baseline itself: it learns from A's labels alone."
+    if baseline is None:
+        return "Supervised, the baseline that learns from A's labels alone, was not trained beside it."
+    parts = [
+        f"{percent(baseline.result[part]['accuracy'])} on {NAMES[part].replace('domain ', '')}"
+        for part in ("labeled", "unlabeled", "pooled")
+        if part in baseline.result
+    ]
+    return f"Supervised, which learns from A's labels alone, reaches {', '.join(parts)} (one seed, the same split)."
+
+
+def verdict(facts: RunFacts, baseline: RunFacts | None = None) -> Verdict:
+    """Whether B was learnt: by its labels where there are some, else by what needs none, which are the reasons."""
+    reasons = in_words(facts.check) if facts.check else ["this run is of a version that did not check it"]
+    a, b, _ = accuracies(facts)
+    if b.value is None:
+        return Verdict(*_unmeasured(facts), reasons)
+    floor = baseline.result.get("unlabeled", {}).get("accuracy") if baseline else None
+    against = f"{percent(b.value)}, against {percent(a.value)} on A" if a.value is not None else percent(b.value)
+    if a.value is not None and b.value < FAILED * a.value:
+        return Verdict("bad", f"Domain B was not learnt: {against}", reasons)
+    if floor is not None and b.low <= floor:
+        return Verdict("doubt", f"Domain B was not shown to be learnt better than by Supervised: {against}", reasons)
+    if facts.result.get("warnings") or (a.value is not None and b.high < a.value):
+        return Verdict("doubt", f"Domain B was learnt in part: {against}", reasons)
+    return Verdict("good", f"Domain B was learnt: {against}", reasons)
+
+
+def _unmeasured(facts: RunFacts) -> tuple[str, str]:
+    """Level and words from label-free evidence alone."""
+    warnings = " ".join(facts.result.get("warnings", ()))
+    if warnings:
+        failed = "probably not learnt" in warnings
+        said = "Domain B was probably not learnt" if failed else "It is doubtful that domain B was learnt"
+        return ("bad" if failed else "doubt"), said
+    if not facts.check:
+        return "doubt", "Whether domain B was learnt is not known"
+    if doubts(facts.check):
+        return "doubt", "Domain B may have been learnt; one sign speaks against it"
+    return "good", "Nothing speaks against domain B having been learnt, but it was not measured"
+
+
+def next_steps(facts: RunFacts, baseline: RunFacts | None) -> list[tuple[str, str]]:
+    """What to do now, each with its command if it has one."""
+    run, steps = shlex.quote(str(facts.folder.path)), []
+    if facts.result.get("warnings"):
+        steps.append(("Read the warning: it says what to try.", ""))
+    if facts.audit is None:
+        why = "Measure B" if "unlabeled" not in facts.result else "Measure B as a whole, and calibrate the confidences"
+        steps.append(
+            (f"{why}: label 100 of its images, drawn at random.", f"unihssl audit {run} --n 100 --out audit.csv")
+        )
+    if baseline is None and facts.settings.get("method") != FLOOR:
+        steps.append(
+            (
+                "See what the unlabeled data is worth: train the baseline beside it, with the same data, and compare.",
+                f"unihssl report {run} SUPERVISED_RUN",
+            )
+        )
+    steps.append(("Use the model.", f"unihssl predict {run} NEW_IMAGES --out predictions.csv"))
+    steps.append(("One run is one draw: other seeds (seed=1, seed=2) show how much the numbers vary.", ""))
+    return steps

@@ -1,0 +1,160 @@
+"""A frozen backbone (`train=head`): the features of each view are computed once, and kept in the cache."""
+
+import copy
+import hashlib
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from unihssl.data.batch_random import BatchRandom, seed_for
+from unihssl.data.frozen_views import FrozenViews, ViewName, draw_view, row_numbers
+from unihssl.data.store import Store, as_tensor
+from unihssl.data.views import Views
+from unihssl.errors import UserError
+from unihssl.files import atomic, lock_if_possible, make_folder
+from unihssl.models.backbones import Architecture
+from unihssl.models.classifier import Classifier
+from unihssl.models.encode import encode
+from unihssl.training.display import Display
+from unihssl.training.forecast import duration
+
+FORMAT = 1  # raise it whenever the same images and backbone would give other features
+BATCH = 64
+
+
+class FrozenBackbone:
+    """Computes features for training, and joins backbone and trained head in the end."""
+
+    def __init__(
+        self,
+        encoder: nn.Module,
+        width: int,
+        architecture: Architecture,
+        device: torch.device,
+        autocast: torch.dtype | None,
+        cache: Path | None,
+        display: Display,
+    ) -> None:
+        self.encoder: nn.Module = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.width, self.device, self.autocast, self.display = width, device, autocast, display
+        self.cache = cache / "features" if cache else None
+        self.key = _key(asdict(architecture), str(autocast), *_bytes_of(encoder))
+        self._views: list[FrozenViews] = []
+        self._wanted: list[tuple[FrozenViews, str]] = []
+        self._rehearsing, self._left = False, 0
+
+    def make_encoder(self) -> tuple[nn.Module, int]:
+        """What stands for the backbone while the head trains: its input is features already."""
+        return nn.Identity(), self.width
+
+    def freeze(self, role: str, store: Store, views: Views, count: int) -> tuple[Store, FrozenViews]:
+        """Row numbers in place of a domain's images, and the views that give their features."""
+
+        def features(name: ViewName) -> Tensor:
+            if self._rehearsing:
+                return torch.randn(len(store), self.width, device=self.device)
+            return self._features(role, store, views, name).to(self.device)
+
+        self._views.append(FrozenViews(views, count, features))
+        return row_numbers(store, self.device), self._views[-1]
+
+    @contextmanager
+    def rehearsal(self) -> Iterator[None]:
+        """While entered, features are random ones. Later, `compute` gets the real ones of the views asked for here."""
+        self._rehearsing = True
+        try:
+            yield
+        finally:
+            self._rehearsing = False
+            self._wanted = [(views, kind) for views in self._views for kind in views.forget()]
+
+    def compute(self) -> None:
+        """Compute the features of those views, or read them from the cache."""
+        self._left = sum(len(views.names(kind)) for views, kind in self._wanted)
+        for views, kind in self._wanted:
+            views.load(kind)
+
+    def attach(self, network: nn.Module) -> None:
+        """Put the backbone in front of every trained head: the network now takes images."""
+        for number, part in enumerate([m for m in network.modules() if isinstance(m, Classifier)]):
+            part.encoder = copy.deepcopy(self.encoder) if number else self.encoder
+
+    def _features(self, role: str, store: Store, views: Views, name: ViewName) -> Tensor:
+        """Features of one view of all samples (N, D), from the cache if they are there."""
+        self._left -= 1
+        key = _key(self.key, store.key, _definition(views, name.kind), name)
+        if self.cache is None:
+            return self._computed(role, store, views, name)
+        file = self.cache / f"{key}.npy"
+        with lock_if_possible(self.cache / "locks" / key):
+            found = _read(file, (len(store), self.width))
+            if found is not None:
+                return found
+            features = self._computed(role, store, views, name)
+            try:
+                make_folder(self.cache)
+                with atomic(file) as temporary, temporary.open("wb") as out:
+                    np.save(out, features.numpy())
+            except UserError as error:
+                self.display.note(f"note: features are not cached: {error}")
+            return features
+
+    def _computed(self, role: str, store: Store, views: Views, name: ViewName) -> Tensor:
+        random = BatchRandom(self.device, seed=seed_for(f"{name.kind} features", name.number))
+        progress = self.display.counter(f"features of {role} samples, {name.kind} view {name.number + 1}")
+
+        def batches() -> Iterator[Tensor]:
+            for rows in torch.split(torch.arange(len(store)), BATCH):
+                images = store.take(rows.to(store.samples.device)).to(self.device)
+                yield draw_view(views, name, images, random).contiguous(memory_format=torch.channels_last)
+                progress(int(rows[-1]) + 1, len(store))
+
+        begun, features = time.monotonic(), torch.empty(len(store), self.width)
+        encode(self.encoder, batches(), features, self.autocast)
+        self._say_how_long(time.monotonic() - begun)
+        return features
+
+    def _say_how_long(self, seconds: float) -> None:
+        """After the first view that had to be computed: how long the others will take."""
+        if self._left > 0:
+            self.display.note(
+                f"features of {self._left} more views of all images of a domain: about "
+                f"{duration(self._left * seconds)}, less where they are cached"
+            )
+        self._left = 0
+
+
+def _definition(views: Views, kind: str) -> dict[str, Any]:
+    """What a view depends on; methods whose views are the same share the features."""
+    drawn = {"weak_view", "least_area", "strong_view"}
+    unused = {"test": drawn | {"flip"}, "strong": set(), "resized_crop": drawn - {"least_area"}}.get(kind, drawn)
+    return {name: value for name, value in asdict(views).items() if name not in unused}
+
+
+def _key(*parts: Any) -> str:
+    digest = hashlib.sha256(f"features {FORMAT}\n".encode())
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else repr(part).encode())
+    return digest.hexdigest()
+
+
+def _bytes_of(encoder: nn.Module) -> Iterator[bytes]:
+    for name, tensor in encoder.state_dict().items():
+        yield name.encode()
+        yield tensor.detach().cpu().contiguous().numpy().tobytes()
+
+
+def _read(file: Path, shape: tuple[int, int]) -> Tensor | None:
+    """Cached features; None if there are none, or not of this shape."""
+    with suppress(OSError, ValueError, EOFError):
+        found = np.load(file, allow_pickle=False)
+        if found.shape == shape and found.dtype == np.float32:
+            return as_tensor(found)
+    return None

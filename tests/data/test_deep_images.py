@@ -1,0 +1,404 @@
+"""Images of more than 8 bits and of any number of channels, against the values that they were written from."""
+
+import hashlib
+import os
+import sys
+import zlib
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pydicom
+import pytest
+import tifffile
+from PIL import Image
+from pydicom.data import get_testdata_file
+from test_images import TO_STORED, png_16
+
+import unihssl
+from unihssl.config import Settings
+from unihssl.data.cache import files_signature
+from unihssl.data.decode import content_key
+from unihssl.data.images import upright_size
+from unihssl.data.intensity import Window
+from unihssl.data.pair import DomainPair, load_pair, read_domains
+from unihssl.data.rendering import PNG_16, Rendering, render
+from unihssl.data.values import upright
+from unihssl.errors import UserError
+
+SIDE = 24
+PER_CLASS = 6
+
+
+def values(number: int, top: float, dtype: str, channels: int = 1) -> np.ndarray:
+    """A ramp with noise, from 0 to `top` in every image."""
+    rng = np.random.default_rng(number)
+    ramp = np.linspace(0, 1, SIDE * SIDE).reshape(SIDE, SIDE, 1) + rng.uniform(-0.1, 0.1, (SIDE, SIDE, channels))
+    ramp = (ramp - ramp.min()) / (ramp.max() - ramp.min()) * top
+    return ramp.astype(dtype) if np.dtype(dtype).kind == "f" else np.rint(ramp).astype(dtype)
+
+
+def write_png(path: Path, pixels: np.ndarray) -> None:
+    path.with_suffix(".png").write_bytes(png_16(pixels, {1: 0, 2: 4, 3: 2, 4: 6}[pixels.shape[2]]))
+
+
+def write_tiff(path: Path, pixels: np.ndarray, **options: object) -> None:
+    more = {"photometric": "rgb"} if pixels.shape[2] == 3 else {"photometric": "minisblack"}
+    tifffile.imwrite(path.with_suffix(".tif"), pixels.squeeze(), **(more | {"planarconfig": "contig"} | options))
+
+
+def write_dicom(path: Path, pixels: np.ndarray, **changes: object) -> None:
+    about = pydicom.dcmread(get_testdata_file("CT_small.dcm"))
+    about.Rows, about.Columns = pixels.shape[:2]
+    about.PixelData = pixels.astype(np.int16).tobytes()
+    about["PixelData"].VR = "OW"
+    del about.PixelPaddingValue
+    for name, value in changes.items():
+        setattr(about, name, value)
+    about.save_as(path.with_suffix(".dcm"))
+
+
+def domain(root: Path, write, top: float, dtype: str, channels: int = 1, start: int = 0, **options: object) -> Path:
+    for number in range(2 * PER_CLASS):
+        folder = root / "ab"[number % 2]
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / str(number), values(start + number, top, dtype, channels), **options)
+    return root
+
+
+def two(root: Path, write, top: float, dtype: str, channels: int = 1, **options: object) -> tuple[Path, Path]:
+    """Two domains of one kind."""
+    a = domain(root / "a", write, top, dtype, channels, **options)
+    return a, domain(root / "b", write, top, dtype, channels, start=50, **options)
+
+
+def load(labeled: Path, unlabeled: Path, **knobs: object) -> DomainPair:
+    settings = Settings(**{"image_size": SIDE, "cache": "none", "test_fraction": 0.25} | knobs)
+    return load_pair(*read_domains(labeled, unlabeled, settings), settings, None, lambda _: lambda *_: None)
+
+
+def level(pixels: np.ndarray, low: float, high: float) -> np.ndarray:
+    """The grey level of each value, in plain arithmetic."""
+    return np.clip((pixels.astype(np.float64) - low) / (high - low), 0, 1) * 255
+
+
+def truth(part, top: float, dtype: str, channels: int = 1, start: int = 0) -> np.ndarray:
+    return np.stack([values(start + int(Path(n).stem), top, dtype, channels) for n in part.domain.names])
+
+
+KINDS = [
+    (write_png, 4095, "uint16", 1, "PNG uint16"),
+    (write_png, 65535, "uint16", 1, "PNG uint16"),
+    (write_png, 4095, "uint16", 3, "PNG uint16"),
+    (write_tiff, 4095, "uint16", 1, "TIFF uint16"),
+    (write_tiff, 30000, "int16", 1, "TIFF int16"),
+    (write_tiff, 2**31 - 1, "int32", 1, "TIFF int32"),
+    (write_tiff, 2**32 - 1, "uint32", 1, "TIFF uint32"),
+    (write_tiff, 10000, "float32", 1, "TIFF float32"),
+    (write_tiff, 1, "float32", 3, "TIFF float32"),
+    (write_tiff, 10000, "float64", 1, "TIFF float64"),
+    (write_tiff, 40000, "uint16", 3, "TIFF uint16"),
+    (write_dicom, 4095, "int16", 1, "DICOM CT"),
+]
+
+
+@pytest.mark.parametrize(("write", "top", "dtype", "channels", "kind"), KINDS)
+def test_every_kind_keeps_its_values(tmp_path, write, top, dtype, channels, kind):
+    """Within one grey level of the true values, on almost all levels, with one window for the domain."""
+    pair = load(*two(tmp_path, write, top, dtype, channels))
+    window = pair.labeled.windows[kind]
+    offset = -1024 if kind == "DICOM CT" else 0  # its rescale intercept
+    true = level(truth(pair.labeled, top, dtype, channels) + float(offset), window.low[0], window.high[0])
+    found = pair.labeled.store.samples.numpy()
+    assert found.shape == (2 * PER_CLASS, SIDE, SIDE, 3)
+    assert np.abs(found - true).max() <= 1
+    assert len(np.unique(found)) >= 200
+    assert f"9 training images of more than 8 bits ({kind}): " in pair.labeled.domain.notes[0]
+    assert window.low[0] <= offset and window.high[0] == pytest.approx(top + offset, rel=0.07)
+
+
+def test_full_and_fixed_and_percentile(tmp_path):
+    a, b = two(tmp_path, write_png, 4095, "uint16")
+    full = load(a, b, intensity="full").labeled
+    assert (full.windows["PNG uint16"].low, full.windows["PNG uint16"].high) == ((0,), (65535,))
+    assert "share 17 of the 256 grey levels" in full.domain.notes[1]
+    fixed = load(a, b, intensity="window:1000,2000").labeled
+    assert np.abs(fixed.store.samples.numpy() - level(truth(fixed, 4095, "uint16"), 1000, 2000)).max() <= 1
+    window = load(a, b, intensity="percentile").labeled.windows["PNG uint16"]
+    train = truth(full, 4095, "uint16")[full.split.train]
+    assert window.low[0] == pytest.approx(np.quantile(train, 0.005), abs=20)
+    assert window.high[0] == pytest.approx(np.quantile(train, 0.995), abs=20)
+    for wrong in ("window:2,1", "window:1", "gamma"):
+        with pytest.raises(UserError, match="window:LOW,HIGH with LOW < HIGH"):
+            Settings(intensity=wrong)
+
+
+def test_training_images_alone_decide(tmp_path):
+    """Test images of other values change nothing, and are clipped."""
+    a, b = (
+        domain(tmp_path / "a", write_png, 4095, "uint16"),
+        domain(tmp_path / "b", write_png, 60000, "uint16", start=50),
+    )
+    before = load(a, b).labeled
+    assert len(before.split.test) == 3
+    for row in before.split.test:
+        write_png(before.domain.items[row], values(99, 65535, "uint16"))
+    after = load(a, b).labeled
+    assert after.windows == before.windows
+    np.testing.assert_array_equal(after.store.samples[after.split.train], before.store.samples[before.split.train])
+    for row in before.split.train:
+        write_png(before.domain.items[row], values(99 + row, 65535, "uint16"))
+    assert load(a, b).labeled.windows["PNG uint16"].high == (65536,)
+
+
+def test_outliers_do_not_take_the_levels(tmp_path):
+    a, b = two(tmp_path, write_png, 4095, "uint16")
+    for number in (0, 1):
+        pixels = values(number, 4095, "uint16")
+        pixels[3, 3] = 65535
+        write_png(a / "ab"[number] / str(number), pixels)
+    part = load(a, b, test_fraction=0).labeled
+    assert part.windows["PNG uint16"].high[0] <= 4400
+    assert "0.1% at either end" in part.domain.notes[0]
+
+
+def test_five_bands_each_have_their_window(tmp_path):
+    scale = np.array([1, 10, 100, 1000, 10000], dtype=np.float32)
+
+    def write(path: Path, pixels: np.ndarray) -> None:
+        write_tiff(path, pixels * scale)
+
+    a, b = two(tmp_path, write, 1, "float32", 5)
+    with pytest.raises(UserError, match=r"\.tif: 5 channels \(or pages\), and channels=3.*channels=5 takes 5"):
+        load(a, b)
+    part = load(a, b, channels=5).unlabeled
+    window = part.windows["TIFF float32"]
+    assert window.high == pytest.approx(scale, rel=0.07)
+    true = level(truth(part, 1, "float32", 5, 50) * scale, np.array(window.low), np.array(window.high))
+    assert part.store.samples.shape == (12, SIDE, SIDE, 5)
+    assert np.abs(part.store.samples.numpy() - true).max() <= 1
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+def test_pages_are_channels(tmp_path, dtype):
+    top = np.iinfo(dtype).max
+
+    def write(path: Path, pixels: np.ndarray) -> None:
+        tifffile.imwrite(path.with_suffix(".tif"), np.moveaxis(pixels, 2, 0), photometric="minisblack")
+
+    a, b = two(tmp_path, write, top, dtype, 4)
+    part = load(a, b, channels=4).labeled
+    true = level(truth(part, top, dtype, 4), 0, top)
+    assert np.abs(part.store.samples.numpy() - true).max() <= 1
+    assert upright_size(part.domain.items[0]) == (SIDE, SIDE)
+
+
+def test_one_channel(tmp_path):
+    for name, start in (("a", 0), ("b", 50)):
+        domain(tmp_path / name, lambda p, x: Image.fromarray(x).save(p.with_suffix(".png")), 255, "uint8", 3, start)
+    part = load(tmp_path / "a", tmp_path / "b", channels=1).labeled
+    true = truth(part, 255, "uint8", 3) @ np.array([0.299, 0.587, 0.114])
+    assert np.abs(part.store.samples.numpy()[..., 0] - true).max() <= 1
+
+
+def test_arrays_are_scaled_too():
+    x = np.stack([values(n, 4095, "uint16", 1)[..., 0] for n in range(12)])
+    y = np.array([0, 1] * 6)
+    settings = Settings(image_size=SIDE, test_fraction=0.25)
+    pair = load_pair(*read_domains((x, y), x + 1, settings), settings, None, lambda _: lambda *_: None)
+    window = pair.labeled.windows["array uint16"]
+    assert np.abs(pair.labeled.store.samples.numpy()[..., 0] - level(x, window.low[0], window.high[0])).max() <= 1
+
+
+class TestDicom:
+    def read(self, tmp_path, *names, **knobs):
+        """A domain of pydicom's own files."""
+        for number in range(6):
+            for which, folder in enumerate(("a", "b")):
+                path = tmp_path / folder / "xy"[number % 2] / f"{number}.dcm"
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(
+                    Path(get_testdata_file(names[number % len(names)])).read_bytes() + bytes(1 + number + 9 * which)
+                )
+        return load(tmp_path / "a", tmp_path / "b", **knobs).labeled
+
+    def test_hounsfield_units(self, tmp_path):
+        part = self.read(tmp_path, "CT_small.dcm", image_size=128, intensity="window:-160,240")
+        stored = pydicom.dcmread(get_testdata_file("CT_small.dcm")).pixel_array
+        true = level(stored - 1024.0, -160, 240)
+        assert np.abs(part.store.samples[0, :, :, 0].numpy() - true).max() <= 1
+
+    @pytest.mark.parametrize("name", ["MR_small.dcm", "MR_small_RLE.dcm", "MR_small_bigendian.dcm"])
+    def test_the_files_own_window(self, tmp_path, name):
+        part = self.read(tmp_path, name, image_size=64)
+        assert (part.windows["DICOM MR"].low, part.windows["DICOM MR"].high) == ((-200,), (1399,))
+        true = level(pydicom.dcmread(get_testdata_file("MR_small.dcm")).pixel_array, -200, 1399)
+        assert np.abs(part.store.samples[0, :, :, 0].numpy() - true).max() <= 1
+        assert "the median of the files' windows" in part.domain.notes[0]
+
+    def test_colours_of_8_bits_stay(self, tmp_path):
+        part = self.read(tmp_path, "examples_rgb_color.dcm", image_size=0)
+        assert part.windows == {} and part.domain.notes == ()
+        pixels = Image.fromarray(pydicom.dcmread(get_testdata_file("examples_rgb_color.dcm")).pixel_array)
+        resized = np.asarray(pixels.resize((32, 32), Image.Resampling.BILINEAR)).astype(int)
+        assert np.abs(part.store.samples[0].numpy() - resized).max() <= 1
+
+    def test_monochrome1_is_inverted(self, tmp_path):
+        change = {"PhotometricInterpretation": "MONOCHROME1", "RescaleIntercept": "0"}
+        for name, start in (("a", 0), ("b", 50)):
+            domain(tmp_path / name, write_dicom, 4095, "int16", 1, start, **change)
+        part = load(tmp_path / "a", tmp_path / "b").labeled
+        window = part.windows["DICOM CT"]
+        true = 255 - level(truth(part, 4095, "int16"), window.low[0], window.high[0])
+        assert np.abs(part.store.samples.numpy() - true).max() <= 1
+
+    def test_what_cannot_be_read_is_named(self, tmp_path):
+        folders = two(tmp_path, write_dicom, 4095, "int16")
+        frames = Path(get_testdata_file("rtdose.dcm")).read_bytes()
+        (folders[0] / "a/0.dcm").write_bytes(frames)
+        (folders[0] / "a/2.dcm").write_bytes(Path(get_testdata_file("rtplan.dcm")).read_bytes())
+        about = pydicom.dcmread(folders[0] / "a/4.dcm")
+        about.file_meta.TransferSyntaxUID = "1.2.3.4"
+        about.save_as(folders[0] / "a/4.dcm", implicit_vr=False, little_endian=True)
+        (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
+        assert "a/0.dcm: it has 15 frames: save each as a file of its own" in note
+        assert "a/2.dcm: a DICOM file without an image (RTPLAN)" in note
+        assert "a/4.dcm: its pixels cannot be decoded (transfer syntax 1.2.3.4)" in note
+        assert "install python-gdcm or pylibjpeg-libjpeg" in note
+
+    @pytest.mark.parametrize(("package", "extra"), [("pydicom", "medical"), ("tifffile", "scientific")])
+    def test_a_missing_package(self, tmp_path, monkeypatch, package, extra):
+        write, dtype = (write_dicom, "int16") if package == "pydicom" else (write_tiff, "float64")
+        folders = two(tmp_path, write, 4095, dtype)
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(UserError, match=rf"needs {package}.*pip install 'unihssl\[{extra}\]'"):
+            load(*folders)
+
+
+def test_all_black(tmp_path):
+    good = domain(tmp_path / "good", write_png, 4095, "uint16")
+    deep = domain(tmp_path / "deep", lambda path, x: write_png(path, 0 * x), 1, "uint16")
+    for number, path in enumerate(deep.rglob("*.png")):
+        path.write_bytes(path.read_bytes() + bytes(number))
+    with pytest.raises(UserError, match=r"deep: all training images \(PNG uint16\) hold the one value 0: nothing can"):
+        load(deep, good)
+    plain = domain(
+        tmp_path / "plain", lambda p, x: Image.fromarray(x[..., 0] * 0).save(p.with_suffix(".png")), 1, "uint8"
+    )
+    with pytest.raises(UserError, match="plain: all training images are black"):
+        load(plain, good)
+    write_png(good / "a/0", np.zeros((SIDE, SIDE, 1), np.uint16))
+    notes = load(
+        good, domain(tmp_path / "b", write_png, 4095, "uint16", start=50), test_fraction=0
+    ).labeled.domain.notes
+    assert any("1 training images hold one value only" in note for note in notes)
+
+
+def test_what_may_not_be_opened(tmp_path):
+    folders = two(tmp_path, write_png, 4095, "uint16")
+    os.mkfifo(folders[0] / "a/pipe.png")
+    (folders[0] / "a/device.png").symlink_to("/dev/zero")
+    (folders[0] / "a/program.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")
+    Image.new("L", (8, 8)).save(folders[0] / "a/other.png", format="GIF")
+    large = bytearray((folders[0] / "a/0.png").read_bytes())
+    large[16:24] = (13370).to_bytes(4, "big") * 2
+    crc = zlib.crc32(large[12:29]).to_bytes(4, "big")
+    large[29:33] = crc
+    (folders[0] / "a/large.png").write_bytes(large)
+    (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
+    assert "skipped 5 of 17 images" in note
+    for why in (
+        "pipe.png: not a regular",
+        "device.png: not a regular",
+        "program.png: not an im",
+        "other.png: not an im",
+    ):
+        assert why in note
+    assert "large.png: 13370x13370x1 are 178,756,900 values, more than 89,478,485: make it smaller" in note
+
+
+def test_files_left_out_are_counted(tmp_path):
+    folders = two(tmp_path, write_png, 4095, "uint16")
+    for name in ("1.HEIC", "2.heic", "3.nii.gz", "list.txt"):
+        (folders[1] / "a" / name).touch()
+    note = "3 files are left out by their suffix (2 .heic, 1 .nii): convert them to PNG, JPEG or TIFF"
+    assert any(note in text for text in load(*folders).unlabeled.domain.notes)
+
+
+def test_the_survey_is_kept(tmp_path, monkeypatch):
+    folders = two(tmp_path, write_png, 4095, "uint16")
+    cold = load(*folders, cache=str(tmp_path / "cache"))
+    monkeypatch.setattr("unihssl.data.survey._may_be_deep", lambda _: pytest.fail("looked again"))
+    warm = load(*folders, cache=str(tmp_path / "cache"))
+    assert warm.labeled.store.found and warm.labeled.store.key == cold.labeled.store.key
+    assert warm.labeled.windows == cold.labeled.windows
+    other = load(*folders, cache=str(tmp_path / "cache"), intensity="full")
+    assert other.labeled.store.key != cold.labeled.store.key and not other.labeled.store.found
+
+
+def test_a_model_keeps_its_windows(tmp_path):
+    """12-bit and 16-bit scans, both as 16-bit PNG: evaluated and predicted as they were trained."""
+    a, b = (
+        domain(tmp_path / "a", write_png, 4095, "uint16"),
+        domain(tmp_path / "b", write_png, 60000, "uint16", start=50),
+    )
+    knobs = {"backbone": "small_cnn", "image_size": SIDE, "epochs": 1, "pretrain_epochs": 1, "batch_size": 4}
+    with pytest.warns(UserWarning, match="become the 256 grey levels"):
+        model = unihssl.fit(a, b, tmp_path / "run", tensorboard=False, test_fraction=0.25, **knobs)
+    loaded = unihssl.load(tmp_path / "run")
+    assert loaded.windows == model.windows
+    assert loaded.windows["labeled"]["PNG uint16"].high == (4096,)
+    assert loaded.windows["unlabeled"]["PNG uint16"].high[0] > 50000
+    measured = unihssl.evaluate(tmp_path / "run")
+    assert measured["pooled"]["accuracy"] == model.result["pooled"]["accuracy"]
+    for role, root in (("labeled", a), ("unlabeled", b)):
+        unknown = loaded.predictions(root)
+        store = loaded.decode(loaded._domain(root), role)[1]
+        np.testing.assert_array_equal(loaded.probabilities(unknown), loaded.probabilities(loaded.predict_store(store)))
+    Image.fromarray(values(1, 1, "float32")[..., 0]).save(tmp_path / "other.tif")
+    (note,) = loaded.predictions(tmp_path / "other.tif").notes
+    assert "1 images are stored as TIFF float32, of which no training image was" in note
+
+
+def test_five_channels_train_and_load(tmp_path):
+    a, b = two(tmp_path, write_tiff, 10000, "float32", 5)
+    knobs = {"backbone": "small_cnn", "channels": 5, "image_size": SIDE, "epochs": 1, "pretrain_epochs": 1}
+    knobs |= {"batch_size": 4, "tensorboard": False, "unlabeled_view": "strong", "strong_view": "randaugment_cutout"}
+    with pytest.warns(UserWarning):
+        model = unihssl.fit(a, b, tmp_path / "run", **knobs)
+    loaded = unihssl.load(tmp_path / "run")
+    np.testing.assert_array_equal(loaded.predict_proba(a), model.predict_proba(a))
+    Image.new("RGB", (8, 8)).save(tmp_path / "photo.jpg")
+    with pytest.raises(UserError, match=r"photo\.jpg: 3 channels \(or pages\), and channels=5"):
+        loaded.predict(tmp_path / "photo.jpg")
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_deep_images_come_out_upright(orientation):
+    true = np.arange(2 * 3 * 1).reshape(2, 3, 1).astype(np.uint8)
+    stored = np.asarray(TO_STORED[orientation](Image.fromarray(true[..., 0])))[..., None]
+    np.testing.assert_array_equal(upright(stored, orientation), true)
+
+
+@pytest.mark.parametrize("channels", [2, 4])
+def test_transparent_deep_pixels_are_laid_on_white(tmp_path, channels):
+    pixels = values(0, 65535, "uint16", channels)
+    write_png(tmp_path / "image", pixels)
+    window = Window((0,), (65535,), (0, 65535))
+    found, unscaled = render((tmp_path / "image.png").read_bytes(), Rendering((SIDE, SIDE), 3, {PNG_16: (window,)}))
+    colours, alpha = level(pixels[..., :-1], 0, 65535), pixels[..., -1:] / 65535
+    assert np.abs(found - (alpha * colours + (1 - alpha) * 255)).max() <= 1 and not unscaled
+
+
+def test_plain_images_have_the_keys_that_they_always_had():
+    """As version 0.1.0 had them: decoded images that are in the cache are found, and stopped runs can be resumed."""
+    digests = [hashlib.blake2b(content, digest_size=32).digest() for content in (b"one", b"two")]
+    plain = Rendering((8, 9))
+    assert content_key(digests, plain) == "3956284cf7b42cbb459195992e14b2a5debe5414bf92792a11e7879c12d99744"
+    signature = "41161f5b3c9ff24f1724e1df3d1f3ba4f004b9b1944d643300bd23709235c1a1"
+    assert files_signature([Path("/no/such/file")], plain) == signature
+    window = Window((0,), (4096,), (0, 4000))
+    others = [Rendering((8, 9), 1), Rendering((8, 9), 3, {PNG_16: (window,)})]
+    assert len({content_key(digests, how) for how in (plain, *others)}) == 3
+    same = replace(others[1], windows={PNG_16: (replace(window, seen=(0, 4090)),)})
+    assert content_key(digests, same) == content_key(digests, others[1])

@@ -1,0 +1,86 @@
+"""`class_weight` and `sampling`: the labeled loss by hand, in every method, and equal classes in a pass."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import unihssl
+from unihssl import methods
+from unihssl.config import Settings
+from unihssl.data.batches import balanced_order
+from unihssl.errors import UserError
+from unihssl.methods.base import Method, Task
+from unihssl.models.backbones import EncoderFactory
+
+COUNTS = (30, 10, 2)
+
+
+def loss(kind: str, logits: torch.Tensor, targets: torch.Tensor) -> float:
+    method = methods.get("supervised")
+    task = Task(3, 42, 42, class_counts=COUNTS)
+    built = method(EncoderFactory("mlp", "none", 5), method.Params(), task, Settings(class_weight=kind))
+    return built.labeled_loss(logits, targets).item()
+
+
+@pytest.mark.parametrize("halves", [1, 2])
+@pytest.mark.parametrize("kind", ["none", "balanced", "logit_adjust"])
+def test_it_is_the_loss_of_a_slow_loop(kind: str, halves: int) -> None:
+    torch.manual_seed(0)
+    logits, y = torch.randn(8, 3 * halves), torch.tensor([0, 1, 2, 0, 0, 1, 2, 0])
+    share = [count / 14 for count in COUNTS] * halves  # 1 on average
+    total = weights = 0.0
+    for row, target in zip(logits.tolist(), y.tolist(), strict=True):
+        if kind == "logit_adjust":
+            row = [value + np.log(s) for value, s in zip(row, share, strict=True)]
+        weight = 1 / share[target] if kind == "balanced" else 1.0
+        total -= weight * (row[target] - np.log(sum(np.exp(row))))
+        weights += weight
+    assert loss(kind, logits, y) == pytest.approx(total / weights, rel=1e-5)
+    rows = F.one_hot(y, 3 * halves).float()
+    assert loss(kind, logits, rows) == pytest.approx(total / weights, rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", sorted(methods.available()))
+def test_every_method_asks_for_it(name: str, vector_arrays, tmp_path, monkeypatch) -> None:
+    asked = []
+    labeled_loss = Method.labeled_loss
+    monkeypatch.setattr(
+        Method, "labeled_loss", lambda self, *given: asked.append(self.task.class_counts) or labeled_loss(self, *given)
+    )
+    knobs = {"max_steps": 2, "tensorboard": False, "class_weight": "balanced"}
+    unihssl.fit(*vector_arrays, tmp_path / "run", method=name, **knobs)
+    assert set(asked) == {(18, 18, 18)}
+
+
+def test_a_pass_has_every_class_equally_often() -> None:
+    classes = torch.tensor([0] * 30 + [1] * 10 + [2] * 2)
+    order = balanced_order(classes, torch.Generator().manual_seed(1))
+    assert torch.bincount(classes[order]).tolist() == [14, 14, 14]
+    assert len(set(order[classes[order] == 0].tolist())) == 14  # no repetition where there are enough
+    assert set(order[classes[order] == 2].tolist()) == {40, 41}
+    assert not torch.equal(order, balanced_order(classes, torch.Generator().manual_seed(2)))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch) -> None:
+    (x, y), unlabeled = vector_arrays
+    few = np.concatenate([np.arange(20), [20, 21, 22, 40, 41, 42]])
+    seen: list[int] = []
+    step = methods.get("supervised").step
+
+    def noting(self, batch):
+        seen.extend(batch.labeled.y.tolist())
+        return step(self, batch)
+
+    monkeypatch.setattr(methods.get("supervised"), "step", noting)
+    options = {"method": "supervised", "batch_size": 8, "epochs": 6, "tensorboard": False, "test_fraction": 0}
+    unihssl.fit((x[few], y[few]), unlabeled, tmp_path / "run", sampling="balanced", **options)
+    counts = np.bincount(seen, minlength=3)
+    assert counts.min() > 0.25 * counts.sum()
+
+
+def test_both_are_refused() -> None:
+    with pytest.raises(UserError, match="twice"):
+        Settings(class_weight="balanced", sampling="balanced")

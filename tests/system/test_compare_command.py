@@ -1,0 +1,38 @@
+"""`unihssl compare`: several methods on one's own folders, in one table."""
+
+import json
+import shutil
+
+from warm_cli import unihssl
+
+QUICK = {"backbone": "small_cnn", "epochs": 1, "batch-size": 8, "methods": "supervised,mcc", "seeds": 1}
+
+
+def call(labeled, unlabeled, out) -> list:
+    options = QUICK | {"labeled": labeled, "unlabeled": unlabeled, "out": out}
+    return ["compare", "--no-tensorboard", *(part for name, value in options.items() for part in (f"--{name}", value))]
+
+
+def test_methods_are_measured_where_classes_are_known_and_finished_runs_are_kept(image_folders, tmp_path):
+    printed = unihssl(*call(*image_folders, tmp_path / "runs"))
+    assert "supervised" in printed.stdout and "mcc" in printed.stdout
+    assert printed.stdout.rstrip().endswith(f"The runs are in {tmp_path / 'runs'}")
+    assert {folder.name for folder in (tmp_path / "runs").iterdir()} == {"supervised-0", "mcc-0"}
+    written = (tmp_path / "runs" / "mcc-0" / "model.safetensors").stat().st_mtime_ns
+    rows = json.loads(unihssl(*call(*image_folders, tmp_path / "runs"), "--json").stdout)["rows"]
+    assert {row["method"] for row in rows} == {"supervised", "mcc"} and all(row["unlabeled"] for row in rows)
+    assert (tmp_path / "runs" / "mcc-0" / "model.safetensors").stat().st_mtime_ns == written
+
+
+def test_methods_are_ranked_where_no_class_is_known(image_folders, tmp_path):
+    (tmp_path / "flat").mkdir()
+    for i, path in enumerate(image_folders[1].rglob("*.png")):
+        shutil.copy(path, tmp_path / "flat" / f"{i}.png")
+    printed = unihssl(*call(image_folders[0], tmp_path / "flat", tmp_path / "runs")).stdout
+    assert "No class of the unlabeled domain is known" in printed and "Best by" in printed
+
+
+def test_what_compare_decides_itself_cannot_be_set(image_folders, tmp_path):
+    refused = unihssl(*call(*image_folders, tmp_path / "runs"), "--set", "seed=3").error
+    assert refused == "error: --set seed: methods and seeds are chosen by --methods and --seeds"
+    assert not (tmp_path / "runs").exists()
