@@ -109,19 +109,20 @@ def regret(arguments: argparse.Namespace) -> None:
     for line in arguments.scores.read_text().splitlines():
         row = json.loads(line)
         pairs[row["pair"]].append(row)
-    digits = [pair for pair in pairs if "uci" in pair]
-    groups = {"all": list(pairs), "digits": digits, "digit images": [p for p in digits if "pixels" not in p]}
-    groups["photographs"] = [pair for pair in pairs if pair not in digits]
+    seen = [pair for pair in pairs if "uci" in pair or pair == "amazon/webcam"]  # when the default was chosen
+    groups = {"all": list(pairs), "seen": seen, "unseen": [pair for pair in pairs if pair not in seen]}
+    groups["digit images"] = [pair for pair in ("mnist/uci", "uci/mnist") if pair in pairs]
     for group, names in groups.items():
         chosen = [validators(pairs[name]) for name in names]
         shared = [v for v in chosen[0] if all(v in of_pair for of_pair in chosen)]
         rows = [{"validator": v} | _mean([_judged(pairs[n], c[v]) for n, c in zip(names, chosen, strict=True)])
                 for v in shared]  # fmt: skip
-        rows.append({"validator": LEFT_OUT} | _mean(_leave_one_out(names, pairs)))
+        if group == "all":
+            rows.append({"validator": LEFT_OUT} | _mean(_leave_one_out(names, pairs)))
         for name, choose in {"worst": np.min, "random": np.mean}.items():
             below = [{p: _best(pairs[n], p) - choose(_column(pairs[n], p)) for p in PARTS} for n in names]
             rows.append({"validator": name} | _mean(below))
-        report(f"regret, {group}: {len(names)} pairs", sorted(rows, key=lambda row: row["unlabeled"]), arguments)
+        report(f"regret, {group}", sorted(rows, key=lambda row: row["unlabeled"]), arguments)
 
 
 def validators(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
@@ -169,7 +170,7 @@ def _best(rows: list[dict[str, Any]], part: str) -> float:
 
 def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
     means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    return means | {"most": max(row["unlabeled"] for row in rows)}
+    return means | {"pairs": len(rows), "most": max(row["unlabeled"] for row in rows)}
 
 
 if __name__ == "__main__":
