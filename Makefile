@@ -1,10 +1,10 @@
-# The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`. Each installs into .venv on its
-# first use only.
+# The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`; `make docs` builds the site and
+# `make dist` the archives of a release. Each installs into .venv on its first use only.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-gpu lint clean
+.PHONY: demo test test-gpu lint docs dist clean
 
 demo: .venv/.installed
 	$(BIN)/unihssl demo
@@ -21,6 +21,15 @@ lint: .venv/.installed-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: .venv/.installed-dev
+	$(BIN)/python -m sphinx -W --keep-going -q docs docs/_build/html
+	@echo docs/_build/html/index.html
+
+dist: .venv/.installed-dev
+	rm -rf dist build
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+
 .venv/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) -e .
@@ -31,4 +40,4 @@ lint: .venv/.installed-dev
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache docs/_build dist build

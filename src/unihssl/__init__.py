@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from unihssl.experiments.selection import select
     from unihssl.training.callbacks import Callback
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 __all__ = ["Callback", "HSSLClassifier", "Model", "UserError", "__version__", "evaluate", "export_run", "fit", "load"]
 __all__ += ["select"]
 

@@ -132,7 +132,7 @@ class FullPaths:
         """The full path; OSError if there is no such file."""
         if stat.S_ISLNK(path.lstat().st_mode):
             return str(path.resolve())
-        folder, slash, name = str(path).rpartition("/")
+        folder, slash, name = str(path).rpartition(os.sep)
         if folder + slash not in self._folders:
             self._folders[folder + slash] = str(path.parent.resolve())
-        return f"{self._folders[folder + slash]}/{name}"
+        return f"{self._folders[folder + slash]}{os.sep}{name}"

@@ -264,7 +264,7 @@ def uninterrupted(tmp_path_factory, root) -> dict[str, torch.Tensor]:
 def arguments(root: Path, out: Path, devices: int = 2) -> list[object]:
     settings = [f"--set={name}={value}" for name, value in (LONG | {"devices": devices}).items()]
     sources = "--labeled", root / "labeled.npz", "--unlabeled", root / "unlabeled.npz"
-    return ["train", *sources, "--out", out, *settings]
+    return ["train", *sources, "--out", out, "--no-report", *settings]
 
 
 def start_disturbed(root: Path, folder: Path, rank: int, step: int, number: int, other: str = "") -> subprocess.Popen:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 MEMBERSHIP = Path("/proc/self/cgroup")
+UNKNOWN_MEMORY = 8 * 2**30
 
 
 def cpus() -> int:
@@ -16,11 +17,19 @@ def cpus() -> int:
 
 def free_memory() -> int:
     """Bytes of host memory this process may still use, by the machine and by all limits it runs under."""
-    free = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    free = [_installed_memory()]
     with suppress(OSError, ValueError, StopIteration):
         lines = Path("/proc/meminfo").read_text().splitlines()
         free.append(1024 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable")))
     return max(0, min([*free, *_cgroup_memory()]))
+
+
+def _installed_memory() -> int:
+    """Bytes of memory in the machine; where the system does not tell (Windows), a modest guess."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return UNKNOWN_MEMORY
 
 
 def _cgroup_memory() -> Iterator[int]:

@@ -15,7 +15,7 @@ from unihssl.data.domain import UNKNOWN, Domain
 from unihssl.data.intensity import decide_windows
 from unihssl.data.readers import read
 from unihssl.data.rendering import Rendering
-from unihssl.data.store import Store, fill_store, stored_size
+from unihssl.data.store import fill_store, stored_size
 from unihssl.data.survey import survey
 from unihssl.data.views import Views
 from unihssl.errors import UserError
@@ -60,7 +60,12 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     )
     device = torch.device(pick_device(settings.device))
     encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    domain, store = _decoded(domain, settings, architecture.side, progress)
+    size = stored_size((domain,), settings.image_size, architecture.side)
+    cache = cache_folder(settings.cache)
+    measured = survey(domain, settings.channels, cache, progress("measuring")).measured
+    windows, notes = decide_windows(measured, settings.intensity, domain.name)  # from all: nothing is trained or tested
+    how = Rendering(size, settings.channels, {kind: (window,) for kind, window in windows.items()})
+    domain, store = fill_store(replace(domain, notes=(*domain.notes, *notes)), how, progress("decoding"), cache)
     views, report = Views(architecture.side, architecture.mean, architecture.std), progress("computing features")
 
     def batches() -> Iterator[Tensor]:
@@ -72,16 +77,6 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     encode(encoder, batches(), features, torch.bfloat16 if settings.precision == "bf16" else None)
     labels = ["" if number == UNKNOWN else str(domain.classes[number]) for number in domain.labels]
     return Features(features.numpy(), np.array(labels), np.array(domain.names), domain.notes)
-
-
-def _decoded(domain: Domain, settings: Settings, side: int | None, progress: Progress) -> tuple[Domain, Store]:
-    """All images at the stored size; those of more than 8 bits in one window for all."""
-    cache = cache_folder(settings.cache)
-    found = survey(domain, settings.channels, cache, progress("measuring"))
-    windows, notes = decide_windows(found.measured, settings.intensity, domain.name) if len(found.rows) else ({}, [])
-    size = stored_size((domain,), settings.image_size, side)
-    how = Rendering(size, settings.channels, {kind: (window,) for kind, window in windows.items()})
-    return fill_store(replace(domain, notes=(*domain.notes, *notes)), how, progress("decoding"), cache)
 
 
 def _domain(source: Any, settings: Settings) -> Domain:

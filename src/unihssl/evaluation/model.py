@@ -1,6 +1,7 @@
 """A trained model: load, save, predict."""
 
 import dataclasses
+import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image, ImageOps
 from torch import Tensor, nn
 
 from unihssl import methods
@@ -17,7 +19,7 @@ from unihssl.data.images import SUFFIXES, find_images
 from unihssl.data.intensity import Window, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
 from unihssl.data.readers import left_out_note, read
-from unihssl.data.rendering import Rendering
+from unihssl.data.rendering import Rendering, render
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
@@ -38,8 +40,8 @@ View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 class Model:
     """A fitted classifier for both domains.
 
-    Samples are a folder, image paths, or an array like the one it was trained on: images (N, H, W[, 3]) or vectors
-    (N, D).
+    Samples are a folder, image paths, images of Pillow, or an array like the one it was trained on: images
+    (N, H, W[, 3]) or vectors (N, D).
 
     >>> model = unihssl.load("runs/first")
     >>> model.predict("new_scans")
@@ -177,10 +179,13 @@ class Model:
 
         If not, an image of more than 8 bits gets the window of the domain that stores images as it does.
         """
+        return fill_store(domain, self._rendering(role))
+
+    def _rendering(self, role: str = "") -> Rendering:
         found = [self.windows.get(role, {})] if role else list(self.windows.values())
         kinds = {kind for windows in found for kind in windows}
         candidates = {kind: tuple(windows[kind] for windows in found if kind in windows) for kind in kinds}
-        return fill_store(domain, Rendering(self.stored_size, self.architecture.channels, candidates))
+        return Rendering(self.stored_size, self.architecture.channels, candidates)
 
     def _of_all(self, samples: Any) -> Predictions:
         """Predictions for all samples. An unreadable file is an error if it was named, else a warning."""
@@ -291,6 +296,8 @@ class Model:
     def _domain(self, samples: Any) -> Domain:
         if isinstance(samples, Domain):
             return samples
+        if pictures := _pil_images(samples):
+            samples = np.stack([render(_png(picture), self._rendering())[0] for picture in pictures])
         paths = _image_paths(samples)
         if paths is not None:
             names, classes = tuple(str(p) for p in paths), tuple(self.classes_.tolist())
@@ -388,6 +395,20 @@ def _left_out_notes(samples: Any) -> tuple[str, ...]:
     given = [Path(s) for s in ([samples] if isinstance(samples, str | Path) else samples)]
     notes = {folder: left_out_note(folder) for folder in given if folder.is_dir()}
     return tuple(f"{folder}: {note}" for folder, note in notes.items() if note)
+
+
+def _pil_images(samples: Any) -> list[Image.Image]:
+    """The images of Pillow that were given, one or a list; empty if these are something else."""
+    listed = samples if isinstance(samples, list | tuple) else [samples]
+    return list(listed) if all(isinstance(sample, Image.Image) for sample in listed) else []
+
+
+def _png(image: Image.Image) -> bytes:
+    """The image as a file, so that it is decoded like one."""
+    buffer = io.BytesIO()
+    turned = ImageOps.exif_transpose(image)
+    (turned.convert("RGB") if turned.mode == "CMYK" else turned).save(buffer, "PNG", compress_level=0)
+    return buffer.getvalue()
 
 
 def _image_paths(samples: Any) -> list[Path] | None:

@@ -32,8 +32,8 @@ class Measured(NamedTuple):
     pairs: int
 
 
-# results/README.md, "Select"
-MEASURED = Measured(regret=0.0, random=0.0, worst=0.0, pairs=1)
+# Over the pairs that had no part in choosing the validator: results/README.md, "Select".
+MEASURED = Measured(regret=1.6, random=7.4, worst=19.3, pairs=8)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from unihssl.interrupt import held_interrupts
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 POLL_SECONDS = 0.2  # between checks for Ctrl-C
+HAS_MASK = hasattr(signal, "pthread_sigmask")  # not on Windows
 SAVE_SECONDS = 20.0  # that a worker has to save when its parent is gone
 
 
@@ -96,7 +97,8 @@ def _prepare(threads: int, gpu: str | None) -> None:
     """Set up a new process, before CUDA reads its variable for the first and only time."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # while idle: the parent ends it
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    if HAS_MASK:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     if gpu is not None:
         os.environ[VISIBLE] = gpu
     torch.set_num_threads(threads)
@@ -104,6 +106,8 @@ def _prepare(threads: int, gpu: str | None) -> None:
 
 def _submit(pool: ProcessPoolExecutor, function: Callable[[T, int], R], task: T, concurrent_tasks: int) -> Future[R]:
     """Submit a task. The first one starts the process, which inherits a blocked Ctrl-C until it is prepared."""
+    if not HAS_MASK:
+        return pool.submit(_interruptible, function, task, concurrent_tasks)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return pool.submit(_interruptible, function, task, concurrent_tasks)

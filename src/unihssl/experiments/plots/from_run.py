@@ -87,7 +87,7 @@ def starting_encoder(run: RunFolder, model: Model) -> nn.Module:
     with torch.random.fork_rng([]):
         torch.manual_seed(seed_for("weights", settings.seed))
         vectors, channels = model.architecture.vector_size, model.architecture.channels
-        encoder, _ = EncoderFactory(settings.backbone, settings.weights, vectors, channels)()
+        encoder, _ = EncoderFactory(settings.backbone, settings.weights, vectors, channels, settings.input_size)()
     return encoder.to(model.device).eval()
 
 
