@@ -1,5 +1,6 @@
 """One call from two domains to a trained, measured model: what `unihssl train` and `evaluate` run."""
 
+import copy
 import sys
 import tempfile
 import threading
@@ -178,15 +179,17 @@ def train(
                 frozen.compute()
             trainer.fit(pair.truth, display, own)
             network, backbone, place = trainer.method.network, encoders.architecture, fabric.device
-            if frozen:
-                frozen.attach(network)
             windows = {role: part.windows for role, part in pair.parts.items()}
             model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
+            tester, samples = model, pair
+            if frozen:  # features of the test view are known, and need not be computed again to test its head
+                tester, samples = copy.copy(model), frozen.known(pair)
+                model.network = frozen.attached(network).to(place).eval()
             model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
             model.folder = out
             if fabric.is_global_zero:
-                model.reference = _reference(model, pair, settings.seed)
-                _measure(model, pair, settings, folder, display)
+                model.reference = tester.reference = _reference(tester, samples, settings.seed)
+                _measure(model, tester, samples, settings, folder, display)
             outcome.model = model
         return model
 
@@ -397,18 +400,23 @@ def _reference(model: Model, pair: DomainPair, seed: int) -> Reference | None:
     return Reference.of(torch.cat(known).to(model.device)) if known else None
 
 
-def _measure(model: Model, pair: DomainPair, settings: Settings, folder: RunFolder, display: Display) -> None:
-    """Save the model, test it once, and check whether the unlabeled domain was learnt."""
+def _measure(
+    model: Model, tester: Model, pair: DomainPair, settings: Settings, folder: RunFolder, display: Display
+) -> None:
+    """Save the model, test it once, and check whether the unlabeled domain was learnt.
+
+    `tester` predicts for `pair`: the model itself or, where `pair` holds features of a frozen backbone, its head.
+    """
     model.write(folder)
     tested = {}
     for role, part in pair.parts.items():
         rows = part.split.test
-        tested[role] = model.predict_store(part.store, rows), part.domain.labels[rows]
+        tested[role] = tester.predict_store(part.store, rows), part.domain.labels[rows]
     model.result = score(tested, model.rule, pair.classes)
     model.result |= _by_source(model, *tested["unlabeled"], pair.unlabeled.domain, pair.unlabeled.split.test)
     notes = [note for part in pair.parts.values() for note in part.domain.notes]
     predicted = {role: predictions for role, (predictions, _) in tested.items()}
-    found = check_unlabeled(model, pair, settings, predicted, folder.read_metrics())
+    found = check_unlabeled(tester, pair, settings, predicted, folder.read_metrics())
     model.result |= found | {"notes": notes}
     display.note("domain B (unlabeled), no labels needed:")
     for fact in in_words(found["unlabeled_check"]):
