@@ -3,7 +3,8 @@
 The limit is the bare step: forward, backward and optimiser of exactly the network passes the method's main stage makes,
 on random inputs that are already there; no data, views, losses or memories. It runs as it is (eager) and as a CUDA
 graph. Our loop is the real one: `unihssl.pipeline.train`, whose own log says how long its steps took: as it runs by
-default, a step captured whole as a graph; with graphs of the network's passes alone (`graph=network`); with none (`graph=off`).
+default, a step captured whole as a graph; with graphs of the network's passes alone (`graph=network`); with none
+(`graph=off`).
 
     python benchmarks/throughput.py --backbone resnet50 --methods unihssl,fixmatch --json throughput.json
 """

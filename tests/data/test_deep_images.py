@@ -27,6 +27,7 @@ from unihssl.data.values import upright
 from unihssl.errors import UserError
 from unihssl.evaluation.export_model import describe, random_samples
 from unihssl.evaluation.extract import extract_features
+from unihssl.evaluation.given_samples import given_domain
 
 SIDE = 24
 PER_CLASS = 6
@@ -355,7 +356,7 @@ def test_a_model_keeps_its_windows(tmp_path):
     assert measured["pooled"]["accuracy"] == model.result["pooled"]["accuracy"]
     for role, root in (("labeled", a), ("unlabeled", b)):
         unknown = loaded.predictions(root)
-        store = loaded.decode(loaded._domain(root), role)[1]
+        store = loaded.decode(given_domain(root, loaded), role)[1]
         np.testing.assert_array_equal(loaded.probabilities(unknown), loaded.probabilities(loaded.predict_store(store)))
     Image.fromarray(values(1, 1, "float32")[..., 0]).save(tmp_path / "other.tif")
     (note,) = loaded.predictions(tmp_path / "other.tif").notes
