@@ -24,12 +24,12 @@ from scipy.stats import spearmanr
 
 import unihssl
 from unihssl import methods
-from unihssl.api import settings_of
 from unihssl.data.batch_random import BatchRandom
 from unihssl.errors import UserError
 from unihssl.evaluation.validators import mean_rank
 from unihssl.experiments.results import find_runs, read_purpose, read_records, saved_settings
 from unihssl.experiments.selection import decode_images, score_runs, shared_images
+from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
 METHODS = ("supervised", "mcc", "cdan", "fixmatch", "adamatch", "biadapt", "mcc+sup", "unihssl")

@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 
 from precision import double_precision
 from unihssl import methods
-from unihssl.api import train
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import RunInterruptedError
 from unihssl.evaluation.model import load_model
+from unihssl.pipeline.train import train
 from unihssl.training import loop
 from unihssl.training.display import Display
 from unihssl.training.log import Recorder

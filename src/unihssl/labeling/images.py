@@ -45,11 +45,11 @@ def as_png(item: Item) -> bytes:
 
 def _of_run(run: RunFolder, names: Sequence[str], folder: Path) -> list[Item | None]:
     """Samples of the run's unlabeled domain by name; None for a name that it does not have."""
-    from unihssl.api import settings_of  # with torch, which image files do not wait for
     from unihssl.data.domain import unlabeled_domain
     from unihssl.data.intensity import loaded_windows
     from unihssl.data.store import fill_store
     from unihssl.data.values import shown
+    from unihssl.pipeline.settings import settings_of  # with torch, which image files do not wait for
 
     source, classes = run.read_split()["unlabeled"]["source"], tuple(run.read_model()["classes"])
     if source == "unlabeled array":

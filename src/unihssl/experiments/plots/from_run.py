@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from unihssl.api import measure, settings_of
 from unihssl.data.batch_random import seed_for
 from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
@@ -17,6 +16,8 @@ from unihssl.evaluation.samples import known_samples, unknown_samples
 from unihssl.experiments.plots.features import MOST_POINTS
 from unihssl.models.backbones import EncoderFactory
 from unihssl.models.classifier import Classifier, main_classifier
+from unihssl.pipeline.measure import measure
+from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
 BATCH = 256
