@@ -20,11 +20,7 @@ def _section(name: str) -> str:
     found = getattr(unihssl, name)
     kind = "class" if inspect.isclass(found) else "function"
     members = "   :members:\n" if kind == "class" and not issubclass(found, Exception) else ""
-    return f"## {name}\n\n```{{eval-rst}}\n.. auto{kind}:: {_home(name, found)}\n{members}```\n"
-
-
-def _home(name: str, found: Any) -> str:
-    return f"unihssl.{name}" if found.__name__ != name else f"{found.__module__}.{name}"
+    return f"## {name}\n\n```{{eval-rst}}\n.. auto{kind}:: unihssl.{name}\n{members}```\n"
 
 
 def shorten(_app: Any, _kind: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
@@ -38,3 +34,8 @@ def shorten(_app: Any, _kind: str, _name: str, _object: Any, _options: Any, line
 def skip(_app: Any, _kind: str, name: str, _object: Any, _skipped: bool, _options: Any) -> bool | None:
     """Sphinx's event: leave out what scikit-learn adds to every estimator (`set_fit_request`)."""
     return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def signature(_app: Any, _kind: str, name: str, *_: Any) -> tuple[str, str] | None:
+    """Sphinx's event: a `Model` comes from `fit` or `load`; how it is put together is not public."""
+    return ("", "") if name == "unihssl.Model" else None

@@ -45,7 +45,7 @@ def _placeholder(argument: Any) -> str:
 
 def _table(parameters: list[Any]) -> str:
     rows = [f"| {_spelled(p)} | {_default(p)} | {_cell(p.help or '')} |" for p in parameters]
-    return "\n".join(["| option | default | |", "|---|---|---|", *rows]) if rows else ""
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows]) if rows else ""
 
 
 def _spelled(parameter: Any) -> str:
@@ -55,12 +55,14 @@ def _spelled(parameter: Any) -> str:
 
 
 def _default(parameter: Any) -> str:
-    shown = parameter.show_default if isinstance(parameter.show_default, str) else parameter.default
     if parameter.required:
         return "required"
-    if callable(shown) or shown in (None, "", False, [], ()):
-        return ""
-    return str(shown) if shown == parameter.show_default else f"`{'yes' if shown is True else shown}`"
+    if isinstance(parameter.show_default, str):
+        return str(parameter.show_default)  # in words
+    value = parameter.default
+    if isinstance(value, bool):
+        return "yes" if value else ""
+    return "" if value in (None, "", [], ()) or callable(value) else f"`{value}`"
 
 
 def _cell(text: str) -> str:

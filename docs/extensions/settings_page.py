@@ -4,7 +4,7 @@ from unihssl import methods
 from unihssl.cli.settings_options import GROUPS
 from unihssl.config import Settings, describe_knobs
 
-HEAD = "| setting | default | values | |\n|---|---|---|---|\n"
+HEAD = "| setting | default | values | meaning |\n|---|---|---|---|\n"
 
 
 def markdown() -> str:
@@ -29,5 +29,5 @@ def _method(name: str) -> str:
 
 
 def _row(name: str, default: str, values: str, about: str) -> str:
-    cells = (f"`{name}`", f"`{default}`" if default else "", f"`{values}`", about)
+    cells = (f"`{name}`", f"`{default}`" if default else "", f"`{values.removeprefix('|')}`", about)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"

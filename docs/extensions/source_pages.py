@@ -26,6 +26,7 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", api_page.shorten)
     app.connect("autodoc-skip-member", api_page.skip)
+    app.connect("autodoc-process-signature", api_page.signature)
     return {"parallel_read_safe": True}
 
 
