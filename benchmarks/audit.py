@@ -16,10 +16,10 @@ from common import report
 from scipy.stats import binomtest, hypergeom
 
 import unihssl
-from unihssl.api import settings_of
 from unihssl.data.catalog.digits import embedded_digits
 from unihssl.evaluation.audit import audit_answer, draw_sample, risk_answer, temper
 from unihssl.evaluation.audit_run import REFERENCE, audited_domain
+from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
 RISKS = (0.05, 0.1, 0.2)

@@ -24,12 +24,12 @@ from scipy.stats import spearmanr
 
 import unihssl
 from unihssl import methods
-from unihssl.api import settings_of
 from unihssl.data.batch_random import BatchRandom
 from unihssl.errors import UserError
 from unihssl.evaluation.validators import mean_rank
 from unihssl.experiments.results import find_runs, read_purpose, read_records, saved_settings
 from unihssl.experiments.selection import decode_images, score_runs, shared_images
+from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
 METHODS = ("supervised", "mcc", "cdan", "fixmatch", "adamatch", "biadapt", "mcc+sup", "unihssl")
@@ -38,7 +38,6 @@ CANDIDATES: list[dict[str, Any]] = [
     {"method": "unihssl", "preset": "paper"},
 ]
 CANDIDATES += [{"method": method, "lr": lr} for method, lr in product(("mcc", "unihssl"), (0.003, 0.1))]
-
 
 PARTS = ("unlabeled", "pooled")
 LEFT_OUT = "the best on all other pairs"
@@ -110,19 +109,20 @@ def regret(arguments: argparse.Namespace) -> None:
     for line in arguments.scores.read_text().splitlines():
         row = json.loads(line)
         pairs[row["pair"]].append(row)
-    digits = [pair for pair in pairs if "uci" in pair]
-    groups = {"all": list(pairs), "digits": digits, "digit images": [p for p in digits if "pixels" not in p]}
-    groups["photographs"] = [pair for pair in pairs if pair not in digits]
+    seen = [pair for pair in pairs if "uci" in pair or pair == "amazon/webcam"]  # when the default was chosen
+    groups = {"all": list(pairs), "seen": seen, "unseen": [pair for pair in pairs if pair not in seen]}
+    groups["digit images"] = [pair for pair in ("mnist/uci", "uci/mnist") if pair in pairs]
     for group, names in groups.items():
         chosen = [validators(pairs[name]) for name in names]
         shared = [v for v in chosen[0] if all(v in of_pair for of_pair in chosen)]
         rows = [{"validator": v} | _mean([_judged(pairs[n], c[v]) for n, c in zip(names, chosen, strict=True)])
                 for v in shared]  # fmt: skip
-        rows.append({"validator": LEFT_OUT} | _mean(_leave_one_out(names, pairs)))
+        if group == "all":
+            rows.append({"validator": LEFT_OUT} | _mean(_leave_one_out(names, pairs)))
         for name, choose in {"worst": np.min, "random": np.mean}.items():
             below = [{p: _best(pairs[n], p) - choose(_column(pairs[n], p)) for p in PARTS} for n in names]
             rows.append({"validator": name} | _mean(below))
-        report(f"regret, {group}: {len(names)} pairs", sorted(rows, key=lambda row: row["unlabeled"]), arguments)
+        report(f"regret, {group}", sorted(rows, key=lambda row: row["unlabeled"]), arguments)
 
 
 def validators(rows: list[dict[str, Any]]) -> dict[str, np.ndarray]:
@@ -150,9 +150,12 @@ def _leave_one_out(names: list[str], pairs: dict[str, list[dict[str, Any]]]) -> 
 
 
 def _judged(rows: list[dict[str, Any]], scores: np.ndarray) -> dict[str, float]:
-    """Regret of the choice in points, by part, and the rank correlation with accuracy on the unlabeled part."""
-    choice = int(np.argmax(scores))
-    below = {part: _best(rows, part) - rows[choice][part] for part in PARTS}
+    """Regret of the choice in points, by part, and the rank correlation with accuracy on the unlabeled part.
+
+    Where several runs have the highest score, the choice is a random one of them.
+    """
+    first = scores == scores.max()
+    below = {part: _best(rows, part) - float(_column(rows, part)[first].mean()) for part in PARTS}
     varies = np.ptp(scores) > 0
     return below | {"rank correlation": float(spearmanr(scores, _column(rows, "unlabeled"))[0]) if varies else 0.0}
 
@@ -167,7 +170,7 @@ def _best(rows: list[dict[str, Any]], part: str) -> float:
 
 def _mean(rows: list[dict[str, float]]) -> dict[str, float]:
     means = {name: float(np.mean([row[name] for row in rows])) for name in rows[0]}
-    return means | {"most": max(row["unlabeled"] for row in rows)}
+    return means | {"pairs": len(rows), "most": max(row["unlabeled"] for row in rows)}
 
 
 if __name__ == "__main__":
@@ -189,4 +192,5 @@ if __name__ == "__main__":
     regrets.add_argument("--json", type=Path)
     regrets.set_defaults(call=regret)
     arguments = parser.parse_args()
-    arguments.call(arguments)
+    call = vars(arguments).pop("call")
+    call(arguments)

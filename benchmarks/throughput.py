@@ -2,8 +2,9 @@
 
 The limit is the bare step: forward, backward and optimiser of exactly the network passes the method's main stage makes,
 on random inputs that are already there; no data, views, losses or memories. It runs as it is (eager) and as a CUDA
-graph. Our loop is the real one: `unihssl.api.train`, whose own log says how long its steps took: as it runs by default,
-a step captured whole as a graph; with graphs of the network's passes alone (`graph=network`); with none (`graph=off`).
+graph. Our loop is the real one: `unihssl.pipeline.train`, whose own log says how long its steps took: as it runs by
+default, a step captured whole as a graph; with graphs of the network's passes alone (`graph=network`); with none
+(`graph=off`).
 
     python benchmarks/throughput.py --backbone resnet50 --methods unihssl,fixmatch --json throughput.json
 """
@@ -24,7 +25,6 @@ from common import captured, milliseconds, random_images, report
 from usual_loop import make_jpeg_domain, usual_loop
 
 from unihssl import methods
-from unihssl.api import train
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
@@ -32,6 +32,7 @@ from unihssl.methods.base import Method, Stage, Task
 from unihssl.methods.recipe import resolve
 from unihssl.models.backbones import EncoderFactory
 from unihssl.models.classifier import Classifier, set_autocast
+from unihssl.pipeline.train import train
 from unihssl.run_folder import RunFolder
 from unihssl.training.display import Display
 from unihssl.training.fabric import autocast_dtype, make_fabric

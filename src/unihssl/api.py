@@ -1,53 +1,24 @@
 """One call from two domains to a trained, measured model: what `unihssl train` and `evaluate` run."""
 
-import sys
 import tempfile
-import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-import numpy as np
-import torch
-
-from unihssl import methods
-from unihssl.config import Settings, changes_result, describe_knobs, parse, parse_saved
-from unihssl.data.batch_random import seed_for
-from unihssl.data.cache import cache_folder
-from unihssl.data.domain import Domain
-from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
-from unihssl.data.target_labels import IN_MEMORY
-from unihssl.data.views import Views
-from unihssl.errors import RunInterruptedError, Setting, Spell, UserError, python_spelling, worded
-from unihssl.evaluation.check_run import check_unlabeled
+from unihssl.config import Settings, describe_knobs
+from unihssl.errors import RunInterruptedError, Setting, UserError
 from unihssl.evaluation.export_int8 import export_int8
 from unihssl.evaluation.export_model import export_model
-from unihssl.evaluation.metrics import score, score_sources
 from unihssl.evaluation.model import Model, load_model
-from unihssl.evaluation.novelty import SAMPLES as REFERENCE_SAMPLES
-from unihssl.evaluation.novelty import Reference
-from unihssl.evaluation.predictions import Predictions
-from unihssl.evaluation.samples import known_samples, reading
-from unihssl.evaluation.unlabeled_check import in_words
 from unihssl.knobs import Knobs
-from unihssl.methods.base import Task
-from unihssl.methods.recipe import absolute, all_knobs, resolve, row_name, with_full_paths
-from unihssl.models.backbones import EncoderFactory
-from unihssl.run_folder import RunFolder, RunLock
-from unihssl.training.callbacks import Callback, running, with_own
-from unihssl.training.checkpoint import fingerprint
+from unihssl.pipeline.measure import measure
+from unihssl.pipeline.settings import settings_of
+from unihssl.pipeline.train import train
+from unihssl.run_folder import RunFolder
+from unihssl.training.callbacks import Callback
 from unihssl.training.display import Display, watched
-from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
-from unihssl.training.frozen import FrozenBackbone
-from unihssl.training.loop import Trainer
-from unihssl.training.rehearsal import StandIn, rehearse
-from unihssl.training.watch import Watch
-
-_training = threading.Lock()  # torch's random state belongs to the process: runs in other threads wait
 
 
 def fit(
@@ -116,81 +87,6 @@ def _sources(labeled: Any, unlabeled: Any, more: tuple[Any, ...], out: Any) -> t
     return labeled, unlabeled, out
 
 
-def train(
-    out: Path,
-    labeled: Any,
-    unlabeled: Any,
-    knobs: Mapping[str, Any],
-    *,
-    target_labels: Any = None,
-    resume: bool,
-    display: Display,
-    concurrent_runs: int = 1,
-    callbacks: Sequence[Callback] = (),
-) -> Model:
-    """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded.
-
-    With several processes each runs this, and the first alone writes and measures. `concurrent_runs` is how many runs
-    share this machine's memory and its GPU, this one included. Runs in several threads of a process take turns.
-    """
-    folder = RunFolder(out)
-    if isinstance(target_labels, str | Path):
-        knobs, target_labels = {**knobs, "target_labels": str(target_labels)}, None
-    elif target_labels is not None:
-        knobs = {**knobs, "target_labels": IN_MEMORY}
-    resumed = resume and folder.is_run
-    if resumed:
-        settings, params = _resumed_settings(folder, knobs)
-        labeled, unlabeled = _given(labeled, settings.labeled), _given(unlabeled, settings.unlabeled)
-    elif resume and (labeled is None or (isinstance(labeled, str) and not labeled)):
-        raise UserError(f"{out}: there is no run to resume")
-    else:
-        settings, params = resolve(knobs)
-    fabric = make_fabric(settings)
-    with (
-        _training,
-        Watch(fabric, folder, display.spell),
-        RunLock(folder, resume=resume) if fabric.is_global_zero else nullcontext(),
-        torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
-    ):
-        if not fabric.is_global_zero:
-            display.silence()
-        if folder.is_finished:
-            display.note(f"{out}: this run has finished already")
-            return load_model(out)
-        if resume and not folder.checkpoint.exists():
-            display.note(f"{out}: nothing has been saved here yet: starting from the beginning")
-        source, target = read_domains(labeled, unlabeled, settings, target_labels)
-        if vector_size(source) and not resumed:
-            settings, params = resolve({"backbone": "mlp"} | dict(knobs))
-        settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
-        torch.manual_seed(seed_for("weights", settings.seed))
-        s = settings
-        encoders = EncoderFactory(s.backbone, s.weights, vector_size(source), s.channels, s.input_size)
-        pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
-        frozen = _frozen(fabric, encoders, settings, display) if settings.train == "head" else None
-        trainer = _trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
-        if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
-            _describe(folder, settings, params, pair, knobs, resumed)
-        own = with_own(callbacks, settings) if fabric.is_global_zero else []
-        with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
-            if frozen:
-                frozen.compute()
-            trainer.fit(pair.truth, display, own)
-            network, backbone, place = trainer.method.network, encoders.architecture, fabric.device
-            if frozen:
-                frozen.attach(network)
-            windows = {role: part.windows for role, part in pair.parts.items()}
-            model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
-            model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
-            model.folder = out
-            if fabric.is_global_zero:
-                model.reference = _reference(model, pair, settings.seed)
-                _measure(model, pair, settings, folder, display)
-            outcome.model = model
-        return model
-
-
 def evaluate(
     run: str | Path | Model, labeled: Any = None, unlabeled: Any = None, device: str = "auto", *, held_out: bool = False
 ) -> dict[str, Any]:
@@ -207,28 +103,6 @@ def evaluate(
     for note in result["notes"]:
         warnings.warn(note, stacklevel=2)
     return result
-
-
-def measure(
-    run: str | Path | Model,
-    labeled: Any = None,
-    unlabeled: Any = None,
-    device: str = "auto",
-    *,
-    held_out: bool = False,
-    spell: Spell = python_spelling,
-    knobs: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """What `evaluate` returns, without warnings; notes spell settings by `spell`. `knobs` say how sources are read."""
-    model = run if isinstance(run, Model) else load_model(run, device)
-    folder = RunFolder((model.folder or "this model") if isinstance(run, Model) else run)
-    settings = reading(model.settings, knobs or {})
-    samples = known_samples(folder, model, settings, labeled, unlabeled, held_out=held_out)
-    parts = {role: (model.predict_store(part.store, part.rows), part.labels) for role, part in samples.items()}
-    result = score(parts, model.rule, model.classes_.tolist())
-    if "unlabeled" in samples:
-        result |= _by_source(model, *parts["unlabeled"], samples["unlabeled"].domain, samples["unlabeled"].rows)
-    return result | {"notes": [worded(note, spell) for part in samples.values() for note in part.domain.notes]}
 
 
 def export_run(
@@ -255,175 +129,3 @@ def export_run(
     if not folder.split.exists():
         raise UserError(f"{folder.path}: {Setting('int8', True)} needs the folder of a run, for its training samples")
     return export_int8(folder, model, settings_of(folder), target, labeled, unlabeled, max_loss)
-
-
-def settings_of(folder: RunFolder) -> Settings:
-    """The settings a run was made with; the defaults for a saved model, which has none."""
-    settings: Settings = parse_saved(folder.read_config(), (Settings,))[0] if folder.is_run else Settings()
-    return settings
-
-
-def _resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Settings, Any]:
-    """The run's own settings; those given again must agree unless they do not change the result."""
-    saved = folder.read_config()
-    method = methods.get(str(saved.get("method", Settings.method)))
-    kinds = (Settings, method.Params)
-    before = all_knobs(*parse_saved(saved, kinds))
-    for name in ("method", "preset"):  # first: other settings may not be those of another method
-        if asked.get(name) not in (None, "", before[name]):
-            raise UserError(f"{folder.path}: a resumed run keeps its settings, but {name} was {before[name]}")
-    settings, params = parse(before | {name: value for name, value in asked.items() if name != "preset"}, kinds)
-    settings = with_full_paths(settings)
-    changed = [
-        f"{name} was {before[name]}, now {value}"
-        for name, value in all_knobs(settings, params).items()
-        if changes_result(name, *kinds) and before[name] != value
-    ]
-    if changed:
-        raise UserError(f"{folder.path}: a resumed run keeps its settings, but {'; '.join(changed)}")
-    return settings, params
-
-
-def _given(source: Any, saved: str) -> Any:
-    """The source a resumed run was given again, else the one it began with."""
-    return saved if source is None or (isinstance(source, str) and not source) else source
-
-
-def _trainer(
-    fabric: Fabric,
-    folder: RunFolder,
-    encoders: EncoderFactory,
-    pair: DomainPair,
-    settings: Settings,
-    params: Any,
-    display: Display,
-    concurrent_runs: int,
-    frozen: FrozenBackbone | None,
-) -> Trainer:
-    """The method on its training data, ready to train."""
-    backbone, s = encoders.architecture, settings
-    views = Views(backbone.side, backbone.mean, backbone.std, s.weak_view, s.flip, strong_view=s.strong_view)
-    shard = (fabric.global_rank, fabric.world_size)
-    kind = methods.get(settings.method)
-    data, placement = pair.training_data(
-        views,
-        settings,
-        fabric.device,
-        shard,
-        concurrent_runs,
-        with_truth=kind.needs_truth,
-        freeze=partial(frozen.freeze, count=settings.feature_views) if frozen else None,
-    )
-    target = pair.unlabeled.domain.has_target_label
-    targets = len(data.target) if data.target else 0
-    labels = pair.labeled.domain.labels[pair.labeled.split.train]
-    counts = tuple(np.bincount(labels, minlength=len(pair.classes)).tolist())
-    task = Task(len(pair.classes), len(data.labeled), len(data.unlabeled), targets, counts)
-    method = kind(frozen.make_encoder if frozen else encoders, params, task, settings)
-    if fabric.device.type == "cuda":
-        method.to(memory_format=torch.channels_last)
-    for note in [*(note for part in pair.parts.values() for note in part.domain.notes), *method.notes()]:
-        display.note(f"note: {note}")
-    with_target = f" ({target.sum()} with target labels)" if target.any() else ""
-    processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""
-    display.note(
-        f"{task.num_classes} classes, {task.num_labeled} labeled and {task.num_unlabeled} unlabeled training samples"
-        f"{with_target}; {settings.method} on {backbone.name}, {fabric.device}{processes}"
-        f"{_sizes(pair, views)}; {placement}"
-    )
-    with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
-        stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
-        costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
-    return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair), costs)
-
-
-def _sizes(pair: DomainPair, views: Views) -> str:
-    """The size of stored images, and of those that the network sees."""
-    if not pair.size[0]:
-        return ""
-    stored = "x".join(map(str, pair.size))
-    return f"; images stored at {stored}, seen at {f'{views.side}x{views.side}' if views.side else stored}"
-
-
-def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:
-    """The backbone that stays as it is."""
-    if encoders.architecture.takes_vectors:
-        raise UserError(
-            f"{Setting('train', 'head')} freezes a backbone of images, and these are feature vectors: leave it out"
-        )
-    encoder, width = encoders()
-    autocast, cache = autocast_dtype(settings, fabric.device), cache_folder(settings.cache)
-    return FrozenBackbone(encoder, width, encoders.architecture, fabric.device, autocast, cache, display)
-
-
-def _describe(
-    folder: RunFolder, settings: Settings, params: Any, pair: DomainPair, asked: Mapping[str, Any], resumed: bool
-) -> None:
-    """Write what the run is: every setting, every sample's name under its part, and the machine."""
-    folder.write_config(all_knobs(settings, params))
-    split: dict[str, dict[str, Any]] = {
-        role: {
-            "source": getattr(settings, role),
-            "train": [part.domain.names[i] for i in part.split.train],
-            "test": [part.domain.names[i] for i in part.split.test],
-            "unused": [part.domain.names[i] for i in part.unused],
-        }
-        for role, part in pair.parts.items()
-    }
-    unlabeled = pair.unlabeled.domain
-    if unlabeled.target_labels is not None:
-        rows = np.flatnonzero(unlabeled.has_target_label)
-        split["unlabeled"]["target_labels"] = {
-            unlabeled.names[row]: unlabeled.classes[unlabeled.target_labels[row]] for row in rows
-        }
-    folder.write_split(split)
-    plain = {name: value if isinstance(value, int | float) else str(value) for name, value in asked.items()}
-    about: dict[str, Any] = {"asked": plain, "row": row_name(settings.method, settings.preset)}
-    about["data"] = {role: part.store.key for role, part in pair.parts.items()}  # change when a sample does
-    if resumed:  # what made the run is the first command
-        first = folder.read_environment()
-        about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
-    folder.write_environment(**about)
-
-
-def _reference(model: Model, pair: DomainPair, seed: int) -> Reference | None:
-    """Features of training samples of both domains, drawn at random; None if the network shows none."""
-    rng = np.random.default_rng(seed_for("reference", seed))
-    found = []
-    for part in pair.parts.values():
-        rows = np.sort(rng.permutation(part.split.train)[:REFERENCE_SAMPLES])
-        found.append(model.predict_store(part.store, rows, keep_features=True).features)
-    known = [torch.from_numpy(features) for features in found if features is not None]
-    return Reference.of(torch.cat(known).to(model.device)) if known else None
-
-
-def _measure(model: Model, pair: DomainPair, settings: Settings, folder: RunFolder, display: Display) -> None:
-    """Save the model, test it once, and check whether the unlabeled domain was learnt."""
-    model.write(folder)
-    tested = {}
-    for role, part in pair.parts.items():
-        rows = part.split.test
-        tested[role] = model.predict_store(part.store, rows), part.domain.labels[rows]
-    model.result = score(tested, model.rule, pair.classes)
-    model.result |= _by_source(model, *tested["unlabeled"], pair.unlabeled.domain, pair.unlabeled.split.test)
-    notes = [note for part in pair.parts.values() for note in part.domain.notes]
-    predicted = {role: predictions for role, (predictions, _) in tested.items()}
-    found = check_unlabeled(model, pair, settings, predicted, folder.read_metrics())
-    model.result |= found | {"notes": notes}
-    display.note("domain B (unlabeled), no labels needed:")
-    for fact in in_words(found["unlabeled_check"]):
-        display.note(f"  - {fact}")
-    for warning in model.result["warnings"]:
-        display.note(f"warning: {warning}")
-    for kind in ("notes", "warnings"):  # saved for every reader
-        model.result[kind] = [worded(text) for text in model.result[kind]]
-    folder.write_result(model.result)
-
-
-def _by_source(
-    model: Model, predictions: Predictions, labels: np.ndarray, domain: Domain, rows: np.ndarray
-) -> dict[str, Any]:
-    """Where the unlabeled domain is made of several sources, the scores of each."""
-    if domain.sources is None or not len(rows):
-        return {}
-    return {"sources": score_sources(predictions, labels, domain.sources[rows], model.rule)}

@@ -61,7 +61,7 @@ class Settings:
         "full", "Train all layers, or the layers behind a frozen backbone, on features that are computed once (`head`)."
     )
     feature_views: int = knob(
-        2,
+        1,
         "With train=head: how many weak views, and strong ones, of each image have their features computed; 0: only "
         "the test view, in the least time.",
         low=0,
@@ -127,14 +127,6 @@ class Settings:
     )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 
-    class_weight: Literal["none", "balanced", "logit_adjust"] = knob(
-        "none",
-        "Imbalance of the labeled classes: weigh their loss by inverse frequency, or train on logits shifted by their "
-        "log frequency (Menon et al., 2021).",
-    )
-    sampling: Literal["shuffle", "balanced"] = knob(
-        "shuffle", "Labeled samples of a step: all in turn, or every class equally often."
-    )
     epochs: int = knob(
         100, "Epochs of the main training stage; asked for, they are not capped by a default max_steps.", low=0
     )
@@ -151,6 +143,14 @@ class Settings:
     )
     batch_size: int = knob(32, "Samples of each domain in a step.", low=2)
     unlabeled_batch: int = knob(0, "Samples of the unlabeled domain in a step, if other than batch_size.", low=0)
+    class_weight: Literal["none", "balanced", "logit_adjust"] = knob(
+        "none",
+        "Imbalance of the labeled classes: weigh their loss by inverse frequency, or train on logits shifted by their "
+        "log frequency (Menon et al., 2021).",
+    )
+    sampling: Literal["shuffle", "balanced"] = knob(
+        "shuffle", "Labeled samples of a step: all in turn, or every class equally often."
+    )
     optimizer: Literal["sgd", "adamw"] = knob("sgd", "SGD with momentum, or AdamW, which most transformers need.")
     lr: float = knob(5e-4, "Learning rate.", low=0)
     layer_decay: float = knob(

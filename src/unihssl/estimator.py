@@ -56,7 +56,7 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.device = device
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_domain: Any = None) -> "HSSLClassifier":  # noqa: N803
+    def fit(self, X: Any, y: Any, sample_domain: Any = None) -> "HSSLClassifier":
         """Train on all samples; nothing is held out."""
         samples = self._samples(X, y, reset=True)
         labels = column_or_1d(as_array(y), warn=True)
@@ -83,27 +83,27 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise ValueError(str(error)) from error
         return self
 
-    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities (N, C), columns in the order of `classes_`."""
         return self._model_for(X, Model.predict_proba)
 
-    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict(self, X: Any) -> np.ndarray:
         """The class of each sample (N,)."""
         best = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[best])
 
-    def predict_domain(self, X: Any) -> np.ndarray:  # noqa: N803
+    def predict_domain(self, X: Any) -> np.ndarray:
         """The probability that each sample comes from the target domain (N,), if the method tells it."""
         return self._model_for(X, Model.predict_domain)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:  # noqa: N803
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the samples whose label is known."""
         labels = column_or_1d(as_array(y))
         known = is_known(labels)
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels[known], self.predict(X)[known], sample_weight=weight))
 
-    def _model_for(self, X: Any, ask: Callable[[Model, Any], np.ndarray]) -> np.ndarray:  # noqa: N803
+    def _model_for(self, X: Any, ask: Callable[[Model, Any], np.ndarray]) -> np.ndarray:
         check_is_fitted(self)
         samples = self._samples(X, reset=False)
         try:
@@ -111,10 +111,11 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except UserError as error:
             raise ValueError(str(error)) from error
 
-    def _samples(self, X: Any, y: Any = "no_validation", *, reset: bool) -> np.ndarray:  # noqa: N803
+    def _samples(self, X: Any, y: Any = "no_validation", *, reset: bool) -> np.ndarray:
         """Vectors, images, or paths as an array of objects."""
         if isinstance(X, list | tuple | np.ndarray) and len(X) and all(isinstance(item, str | Path) for item in X):
-            self.n_features_in_ = 1
+            if reset:
+                self.n_features_in_ = 1
             return np.array([Path(item) for item in X], dtype=object)
         if y is None:
             validate_data(self, X, y)  # raises scikit-learn's error
@@ -137,7 +138,7 @@ def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
     target samples of the fold: those with a negative `sample_domain`, or without a label; all if there are none.
     """
 
-    def score(estimator: Any, X: Any, y: Any = None, sample_domain: Any = None) -> float:  # noqa: N803
+    def score(estimator: Any, X: Any, y: Any = None, sample_domain: Any = None) -> float:
         steps = getattr(estimator, "steps", None)
         samples, classifier = (estimator[:-1].transform(X), steps[-1][1]) if steps else (X, estimator)
         if y is not None or sample_domain is not None:

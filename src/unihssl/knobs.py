@@ -33,8 +33,6 @@ class Knobs(TypedDict, total=False):
     area_unlabeled: float
     strong_view: Literal["randaugment", "randaugment_cutout", "randaugment_imagenet", "moco"]
     flip: bool
-    class_weight: Literal["none", "balanced", "logit_adjust"]
-    sampling: Literal["shuffle", "balanced"]
     epochs: int
     steps: int
     designed_steps: int
@@ -42,6 +40,8 @@ class Knobs(TypedDict, total=False):
     epoch_length: Literal["max", "min", "unlabeled"]
     batch_size: int
     unlabeled_batch: int
+    class_weight: Literal["none", "balanced", "logit_adjust"]
+    sampling: Literal["shuffle", "balanced"]
     optimizer: Literal["sgd", "adamw"]
     lr: float
     layer_decay: float

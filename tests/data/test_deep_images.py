@@ -22,9 +22,12 @@ from unihssl.data.decode import content_key
 from unihssl.data.images import upright_size
 from unihssl.data.intensity import Window
 from unihssl.data.pair import DomainPair, load_pair, read_domains
-from unihssl.data.rendering import PNG_16, Rendering, render
+from unihssl.data.rendering import PNG_16, Rendering, open_to_show, render
 from unihssl.data.values import upright
 from unihssl.errors import UserError
+from unihssl.evaluation.export_model import describe, random_samples
+from unihssl.evaluation.extract import extract_features
+from unihssl.evaluation.given_samples import given_domain
 
 SIDE = 24
 PER_CLASS = 6
@@ -113,7 +116,7 @@ def test_every_kind_keeps_its_values(tmp_path, write, top, dtype, channels, kind
     assert found.shape == (2 * PER_CLASS, SIDE, SIDE, 3)
     assert np.abs(found - true).max() <= 1
     assert len(np.unique(found)) >= 200
-    assert f"9 training images of more than 8 bits ({kind}): " in pair.labeled.domain.notes[0]
+    assert f"9 images of more than 8 bits ({kind}): " in pair.labeled.domain.notes[0]
     assert window.low[0] <= offset and window.high[0] == pytest.approx(top + offset, rel=0.07)
 
 
@@ -353,7 +356,7 @@ def test_a_model_keeps_its_windows(tmp_path):
     assert measured["pooled"]["accuracy"] == model.result["pooled"]["accuracy"]
     for role, root in (("labeled", a), ("unlabeled", b)):
         unknown = loaded.predictions(root)
-        store = loaded.decode(loaded._domain(root), role)[1]
+        store = loaded.decode(given_domain(root, loaded), role)[1]
         np.testing.assert_array_equal(loaded.probabilities(unknown), loaded.probabilities(loaded.predict_store(store)))
     Image.fromarray(values(1, 1, "float32")[..., 0]).save(tmp_path / "other.tif")
     (note,) = loaded.predictions(tmp_path / "other.tif").notes
@@ -368,6 +371,9 @@ def test_five_channels_train_and_load(tmp_path):
         model = unihssl.fit(a, b, tmp_path / "run", **knobs)
     loaded = unihssl.load(tmp_path / "run")
     np.testing.assert_array_equal(loaded.predict_proba(a), model.predict_proba(a))
+    about = describe(loaded)
+    assert about["channels"] == 5 and len(about["windows"]["labeled"]["TIFF float32"]["high"]) == 5
+    assert random_samples(loaded, 2).shape == (2, SIDE, SIDE, 5)
     Image.new("RGB", (8, 8)).save(tmp_path / "photo.jpg")
     with pytest.raises(UserError, match=r"photo\.jpg: 3 channels \(or pages\), and channels=5"):
         loaded.predict(tmp_path / "photo.jpg")
@@ -402,3 +408,36 @@ def test_plain_images_have_the_keys_that_they_always_had():
     assert len({content_key(digests, how) for how in (plain, *others)}) == 3
     same = replace(others[1], windows={PNG_16: (replace(window, seen=(0, 4090)),)})
     assert content_key(digests, same) == content_key(digests, others[1])
+
+
+def test_a_source_that_gets_few_levels_is_named(tmp_path):
+    """Two sources of one domain share its window."""
+    a = domain(tmp_path / "a", write_png, 65535, "uint16")
+    tops = {"b": 4095, "c": 65535}
+    sources = [domain(tmp_path / name, write_png, top, "uint16", start=top) for name, top in tops.items()]
+    notes = load(a, sources).unlabeled.domain.notes
+    (warning,) = [note for note in notes if "warning" in note]
+    assert "b (PNG uint16): warning: almost all values share 17 of the 256 grey levels" in warning
+
+
+def test_images_to_look_at(tmp_path):
+    """People see the whole range of an image, three of its channels, and a DICOM's own window."""
+    write_png(tmp_path / "scan", values(0, 4095, "uint16"))
+    scan = np.asarray(open_to_show(tmp_path / "scan.png"))
+    assert np.abs(scan - level(values(0, 4095, "uint16"), 0, 4095)).max() <= 1
+    bands = values(1, 10000, "float32", 5)
+    write_tiff(tmp_path / "bands", bands)
+    bands = bands[..., :3]
+    assert np.abs(np.asarray(open_to_show(tmp_path / "bands.tif")) - level(bands, bands.min(), bands.max())).max() <= 1
+    found = np.asarray(open_to_show(Path(get_testdata_file("MR_small.dcm"))))
+    true = level(pydicom.dcmread(get_testdata_file("MR_small.dcm")).pixel_array, -200, 1399)
+    assert np.abs(found[..., 0] - true).max() <= 1
+
+
+def test_features_of_deep_images(tmp_path):
+    """Features come from images in the window of all of them, as nothing is trained."""
+    root = domain(tmp_path / "a", write_tiff, 10000, "float32", 5)
+    settings = Settings(backbone="small_cnn", weights="none", channels=5, image_size=SIDE, cache="none")
+    found = extract_features(root, settings, lambda _: lambda *_: None)
+    assert found.x.shape == (12, 64)
+    assert "become the 256 grey levels" in found.notes[0]

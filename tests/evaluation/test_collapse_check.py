@@ -6,7 +6,7 @@ import pytest
 import unihssl
 from conftest import colour_images
 from unihssl.data.catalog.digits import embedded_digits
-from unihssl.evaluation.collapse_check import collapse_warnings, effective_number
+from unihssl.evaluation.collapse_check import collapse_warnings, doubt_warnings, effective_number
 
 TEN = tuple(range(10))
 
@@ -70,3 +70,38 @@ def test_the_warning_needs_no_labels_of_the_unlabeled_domain():
     with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
         blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
     assert blind.result["warnings"] and "unlabeled_training" not in blind.result
+
+
+def check(told: float | None, confidence: float, n: int = 500, distance: float = 0.1) -> dict:
+    """The facts that the rule looks at."""
+    shares = {"distance": distance, "predicted": {}, "labels": {}}
+    domain = None if told is None else {"mean": told}
+    return {"n": n, "domain_told": domain, "confidence": {"unlabeled": confidence}, "class_shares": shares}
+
+
+@pytest.mark.parametrize(
+    ("told", "confidence", "warned"),
+    [
+        (0.50, 0.47, True),  # aerial photographs, accuracy 0.38
+        (0.58, 0.69, True),  # aerial photographs, accuracy 0.52
+        (0.40, 0.60, True),
+        (1.00, 0.99, False),  # digits, accuracy 0.97
+        (0.50, 0.99, False),  # digits, accuracy 0.98: the domain alone says nothing
+        (0.74, 0.54, False),  # digits with preset=paper, accuracy 0.87
+        (None, 0.66, False),
+        (None, 0.40, True),
+    ],
+)
+def test_a_model_that_is_unsure_and_cannot_tell_the_domains_is_a_concern(told, confidence, warned):
+    printed = doubt_warnings(check(told, confidence), "this")
+    assert bool(printed) == warned
+    if warned:
+        assert printed[0].startswith("it is doubtful that the unlabeled domain was learnt") and "try this" in printed[0]
+        assert f"its mean confidence there is {confidence:.2f}" in printed[0]
+    assert doubt_warnings(check(told, confidence, n=99)) == []  # too few to say
+
+
+def test_classes_in_other_shares_than_the_labels_are_a_concern():
+    (printed,) = doubt_warnings(check(1.0, 0.99, distance=0.4), "this")
+    assert printed.startswith("the unlabeled domain was probably not learnt: 40% of its samples would have to be")
+    assert doubt_warnings(check(1.0, 0.99, distance=0.3)) == []

@@ -184,3 +184,14 @@ def test_a_model_of_a_method_that_is_not_installed_says_so(model, tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(description | {"method": "theirs"}))
     with pytest.raises(unihssl.UserError, match="its method 'theirs' is not installed here"):
         unihssl.load(tmp_path)
+
+
+def test_images_of_pillow_are_seen_as_their_files_are(model, tmp_path):
+    rng = np.random.default_rng(3)
+    pictures = [Image.fromarray(rng.integers(0, 256, (20 + i, 31, 3), dtype=np.uint8)) for i in range(3)]
+    pictures.append(pictures[0].convert("L"))
+    for i, picture in enumerate(pictures):
+        picture.save(tmp_path / f"{i}.png")
+    expected = model.predict_proba(tmp_path)
+    assert np.array_equal(model.predict_proba(pictures), expected)
+    assert model.predict_proba(pictures[1]) == pytest.approx(expected[1:2], abs=1e-5)

@@ -416,3 +416,12 @@ def test_a_run_by_itself_is_selected_by_its_row(tmp_path):
     folders = [tmp_path / "a", tmp_path / "b"]
     assert select_runs(folders, RunFilter(method="mcc:original")) == folders[:1]
     assert select_runs(folders, RunFilter(method="mcc")) == folders
+
+
+def test_figures_go_into_the_run_s_own_folder_and_never_over_another_s(run, tmp_path):
+    first, second = shutil.copytree(run, tmp_path / "first"), shutil.copytree(run, tmp_path / "second")
+    for folder in (first, second):
+        assert plot("confusion", folder)[0] == folder / "plots" / "confusion.png"
+        assert plot("learning", folder)[0] == folder / "plots" / "learning.png"
+    assert plot("learning", first, second)[0] == tmp_path / "plots" / "learning-first-second.png"
+    assert {file.parent.parent for file in plot("confusion", tmp_path)} == {first, second}

@@ -33,7 +33,7 @@ def test_failures_of_a_grid_are_spelled_as_asked_for(tmp_path, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise UserError(f"choose another {Setting('lr', 0.1)}")
 
-    monkeypatch.setattr("unihssl.api.train", fail)
+    monkeypatch.setattr("unihssl.pipeline.train.train", fail)
     runs = digit_runs(["supervised"], 1, {})
     for spell, text in ((python_spelling, "choose another lr=0.1"), (as_options, "choose another --set lr=0.1")):
         assert [run.failure for run in run_grid(runs, LOAD, tmp_path, Here(), spell)] == [text]
@@ -46,6 +46,6 @@ def test_training_is_told_how_many_runs_share_the_machine(tmp_path, monkeypatch)
         given.update(options)
         return SimpleNamespace(result={"rule": "argmax"})
 
-    monkeypatch.setattr("unihssl.api.train", train)
+    monkeypatch.setattr("unihssl.pipeline.train.train", train)
     (run,) = digit_runs(["supervised"], 1, {})
     assert _train(run, 3, LOAD, tmp_path) == {"rule": "argmax"} and given["concurrent_runs"] == 3

@@ -9,12 +9,11 @@ import numpy as np
 import onnx
 import pytest
 import torch
-from exported_models import AUDIT, CLASSES, random_model
+from exported_models import AUDIT, CLASSES, digits, random_model
 
 import unihssl
 from unihssl import methods
 from unihssl.data import views
-from unihssl.data.catalog.digits import embedded_digits
 from unihssl.export import files
 
 CASES = {  # each with the number of digits to compare, the prediction rule and the audit
@@ -47,10 +46,15 @@ for path in sorted(Path(sys.argv[1]).glob("*.onnx")):
             if wanted.dtype == bool:
                 assert (found[name] == wanted).mean() > 0.95, (path, name)
                 continue
-            logs = [np.log(np.maximum(p, 1e-12)) for p in (found[name], wanted)]  # logits, but for a constant
-            assert np.abs(logs[0] - logs[1]).max() < 1e-4, (path, name, np.abs(logs[0] - logs[1]).max())
+            assert np.abs(found[name] - wanted).max() < 1e-4, (path, name)
             if wanted.ndim == 2:
-                assert (found[name].argmax(1) == wanted.argmax(1)).all(), (path, name)
+                logs = [np.log(np.maximum(p, 1e-12)) for p in (found[name], wanted)]  # logits, but for a constant
+                # Untrained deep networks magnify rounding: in the ViT PyTorch's own float32 is 2e-4 from float64.
+                tolerance = 1e-4 if path.stem.endswith(("small_cnn", "mlp")) else 1e-3
+                assert np.abs(logs[0] - logs[1]).max() < tolerance, (path, name, np.abs(logs[0] - logs[1]).max())
+                best = np.sort(wanted, axis=1)
+                clear = best[:, -1] - best[:, -2] > 1e-4
+                assert (found[name].argmax(1) == wanted.argmax(1))[clear].all(), (path, name)
 print("same")
 """
 
@@ -72,24 +76,19 @@ def answers(model: unihssl.Model, x: np.ndarray) -> dict[str, np.ndarray]:
 
 
 @pytest.fixture(scope="module")
-def digits() -> np.ndarray:
-    """200 digits of both domains, RGB."""
-    grey = np.concatenate([embedded_digits(name)[0][:100] for name in ("mnist", "uci")])
-    return np.repeat(grey[..., None], 3, axis=3)[np.random.default_rng(0).permutation(200)]
-
-
-@pytest.fixture(scope="module")
-def exported(tmp_path_factory, digits):
+def exported(tmp_path_factory):
     """A folder with an ONNX file for each case, and what it should give."""
     folder = tmp_path_factory.mktemp("exported")
     for case, (count, rule, audit) in CASES.items():
         method, backbone = case.split("-")
-        vectors = backbone == "mlp"
-        model = random_model(method, backbone, 48 if vectors else 0, **({"prediction": rule} if rule else {}))
+        model = random_model(method, backbone, **({"prediction": rule} if rule else {}))
         model.audited = audit
-        x = digits[:count, :4, :4].reshape(count, 48).astype(np.float32) / 100 if vectors else digits[:count]
+        x = digits(count, vectors=backbone == "mlp")
+        expected = answers(model, x)
+        best = expected["probabilities"].argmax(1)
+        assert len(set(best.tolist())) >= min(8, count // 3), "answers that are all alike would test nothing"
         model.export(folder / f"{case}.onnx")
-        np.savez(folder / f"{case}.npz", x=x, **answers(model, x))
+        np.savez(folder / f"{case}.npz", x=x, **expected)
     return folder
 
 
@@ -114,7 +113,7 @@ def test_metadata_says_what_the_file_is_and_nothing_of_the_machine(exported):
     assert b".py" not in content.SerializeToString()
 
 
-def test_a_pt2_file_gives_the_same(tmp_path, digits):
+def test_a_pt2_file_gives_the_same(tmp_path):
     model = random_model("unihssl", "small_cnn")
     model.audited = AUDIT
     model.export(tmp_path / "model.pt2")
@@ -124,8 +123,9 @@ def test_a_pt2_file_gives_the_same(tmp_path, digits):
     loaded = torch.export.load(tmp_path / "model.pt2", extra_files=extra).module()
     assert json.loads(extra[files.METADATA])["classes"] == CLASSES
     for count in (1, 2, 5):
-        found = loaded(torch.from_numpy(digits[:count]))
-        for name, numbers in answers(model, digits[:count]).items():
+        x = digits(200)[:count]
+        found = loaded(torch.from_numpy(x))
+        for name, numbers in answers(model, x).items():
             np.testing.assert_allclose(found[name].detach().numpy(), numbers, atol=1e-6)
 
 
@@ -145,12 +145,12 @@ def test_a_file_that_differs_from_pytorch_is_not_written(tmp_path, monkeypatch):
     run = files.onnx_run
     monkeypatch.setattr(files, "onnx_run", lambda p: lambda x: {k: v + 0.01 for k, v in run(p)(x).items()})
     with pytest.raises(unihssl.UserError, match=r"model.onnx: not written, .* differs from PyTorch's by 0.01 in prob"):
-        random_model("supervised", "mlp", 4).export(path)
+        random_model("supervised", "mlp").export(path)
     assert path.read_text() == "before" and list(tmp_path.iterdir()) == [path]
 
 
 def test_what_cannot_be_written_is_refused_in_one_line(tmp_path, monkeypatch):
-    model = random_model("supervised", "mlp", 4)
+    model = random_model("supervised", "mlp")
     with pytest.raises(unihssl.UserError, match=r"model.h5: exported models end in .onnx or .pt2"):
         model.export(tmp_path / "model.h5")
     (tmp_path / "folder.onnx").mkdir()

@@ -64,7 +64,7 @@ def test_int8_needs_a_run_and_its_data(run, tmp_path, vector_arrays):
 
 
 def test_calibration_uses_training_samples_alone(run, image_arrays):
-    from unihssl.api import settings_of
+    from unihssl.pipeline.settings import settings_of
 
     folder = RunFolder(run)
     seen = training_samples(folder, "labeled", unihssl.load(run), settings_of(folder), None, 1000)

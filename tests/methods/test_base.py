@@ -51,7 +51,8 @@ def test_a_term_cannot_be_added_twice():
     losses = Losses()
     losses.add("labeled", torch.tensor(1.0), 2.0)
     losses.log("rate", torch.tensor(0.5))
-    assert losses.total() == 2 and set(losses.readings()) == {"terms/labeled", "stats/rate"}
+    assert losses.total() == 2 and set(losses.readings()) == {"terms/labeled", "weighted/labeled", "stats/rate"}
+    assert losses.readings()["terms/labeled"] == 1 and losses.readings()["weighted/labeled"] == 2
     with pytest.raises(ValueError, match="'labeled' was added already"):
         losses.add("labeled", torch.tensor(1.0))
     with pytest.raises(ValueError, match="'rate' was logged already"):

@@ -15,7 +15,6 @@ from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
-from unihssl.errors import RunInterruptedError
 from unihssl.evaluation.model import Model
 from unihssl.methods.base import Task
 from unihssl.methods.recipe import resolve
@@ -124,7 +123,7 @@ class KilledError(Exception):
     pass
 
 
-def interrupt(monkeypatch, stage: int, step: int, error: type[Exception]) -> None:
+def interrupt(monkeypatch, stage: int, step: int, error: type[BaseException]) -> None:
     """Once this step is done, ask the run to save and stop, or kill it before it can save."""
     take_step = Trainer._step
 
@@ -144,7 +143,7 @@ def test_interrupted_anywhere_it_ends_the_same(run, tmp_path, monkeypatch):
     again = tmp_path / "again"
     for stage, total in enumerate(len(rows) for rows in run.stages):
         stop, kill = np.sort(rng.choice(np.arange(1, total), 2, replace=False))
-        for step, error in ((stop, RunInterruptedError), (kill, KilledError), (total, RunInterruptedError)):
+        for step, error in ((stop, KeyboardInterrupt), (kill, KilledError), (total, KeyboardInterrupt)):
             with monkeypatch.context() as patch, pytest.raises(error):
                 interrupt(patch, stage, step, error)
                 train(run.name, again, resume=True, **run.knobs)

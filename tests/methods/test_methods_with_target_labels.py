@@ -16,7 +16,7 @@ from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.store import Store
 from unihssl.data.views import Views
-from unihssl.errors import RunInterruptedError, UserError
+from unihssl.errors import UserError
 from unihssl.methods.base import Task
 from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
@@ -244,7 +244,7 @@ def test_an_interrupted_run_ends_the_same(name, tmp_path, monkeypatch):
     for _ in methods.get(name)(
         lambda: (nn.Linear(5, 4), 4), methods.get(name).Params(), Task(3, 8, 8), Settings()
     ).stages():
-        with monkeypatch.context() as patch, pytest.raises(RunInterruptedError):
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
             patch.setattr(Trainer, "_step", take_step_and_stop)
             fit(name, tmp_path / "again", target_labels=labels, resume=True)
     with pytest.raises(UserError, match="labels that were given in Python: pass its target_labels again"):

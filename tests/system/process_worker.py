@@ -53,7 +53,7 @@ def through_layer(name: str, synchronise, part: slice) -> dict[str, torch.Tensor
 
 def train_cases(root: Path):
     """Every process leaves its state; the last model."""
-    from unihssl.api import train
+    from unihssl.pipeline.train import train
     from unihssl.training import loop
     from unihssl.training.display import Display
 

@@ -10,8 +10,8 @@ import pytest
 from warm_cli import train, unihssl
 
 from unihssl import UserError, load
-from unihssl.api import settings_of
 from unihssl.evaluation.audit_run import answer_audit, draw_audit
+from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
 

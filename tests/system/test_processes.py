@@ -18,10 +18,10 @@ from safetensors.torch import load_file
 
 from precision import double_precision
 from unihssl import methods
-from unihssl.api import train
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import RunInterruptedError
 from unihssl.evaluation.model import load_model
+from unihssl.pipeline.train import train
 from unihssl.training import loop
 from unihssl.training.display import Display
 from unihssl.training.log import Recorder
@@ -264,7 +264,7 @@ def uninterrupted(tmp_path_factory, root) -> dict[str, torch.Tensor]:
 def arguments(root: Path, out: Path, devices: int = 2) -> list[object]:
     settings = [f"--set={name}={value}" for name, value in (LONG | {"devices": devices}).items()]
     sources = "--labeled", root / "labeled.npz", "--unlabeled", root / "unlabeled.npz"
-    return ["train", *sources, "--out", out, *settings]
+    return ["train", *sources, "--out", out, "--no-report", *settings]
 
 
 def start_disturbed(root: Path, folder: Path, rank: int, step: int, number: int, other: str = "") -> subprocess.Popen:

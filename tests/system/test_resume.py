@@ -105,7 +105,7 @@ def test_killed_between_training_and_result(image_folders, tmp_path, monkeypatch
         raise SystemExit(9)
 
     knobs = {**FAST, "checkpoint_seconds": 0}
-    monkeypatch.setattr("unihssl.api.score", die)
+    monkeypatch.setattr("unihssl.pipeline.measure.score", die)
     with pytest.raises(SystemExit):
         package.fit(*image_folders, tmp_path / "run", **knobs)
     monkeypatch.undo()
@@ -157,7 +157,7 @@ def test_ctrl_c_before_training_is_no_stack_trace(image_folders, tmp_path, monke
     def press(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("unihssl.api.load_pair", press)
+    monkeypatch.setattr("unihssl.pipeline.train.load_pair", press)
     monkeypatch.setattr(sys, "argv", ["unihssl", *map(str, train_args(*image_folders, tmp_path / "run"))])
     with pytest.raises(SystemExit) as ended:
         cli.main()

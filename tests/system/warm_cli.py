@@ -86,7 +86,7 @@ def unihssl(*args: object) -> Finished:
 
 def train_args(labeled: object, unlabeled: object, out: object, **knobs: object) -> list[object]:
     settings = [part for name, value in (FAST | knobs).items() for part in ("--set", f"{name}={value}")]
-    return ["train", "--labeled", labeled, "--unlabeled", unlabeled, "--out", out, *settings]
+    return ["train", "--labeled", labeled, "--unlabeled", unlabeled, "--out", out, "--no-report", *settings]
 
 
 def train(folders: tuple[Path, Path], out: Path, *more: object, **knobs: object) -> Finished:

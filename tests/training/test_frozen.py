@@ -14,7 +14,7 @@ from unihssl.config import Settings, knob_fields
 from unihssl.data.batch_random import BatchRandom
 from unihssl.data.frozen_views import FrozenViews
 from unihssl.data.views import Views
-from unihssl.errors import RunInterruptedError, UserError
+from unihssl.errors import UserError
 from unihssl.run_folder import RunFolder
 from unihssl.training import frozen
 from unihssl.training.loop import Trainer
@@ -82,7 +82,7 @@ def test_features_are_computed_once(image_arrays, weights, tmp_path, monkeypatch
     )
     own = {"cache": tmp_path / "cache"}
     first = fit(image_arrays, tmp_path / "a", weights, "fixmatch", weak_view="crop", **own)
-    expected = ["labeled crop"] * 2 + ["unlabeled crop"] * 2 + ["unlabeled strong"] * 2
+    expected = sorted(["labeled crop", "unlabeled crop", "unlabeled strong"] * 2 + ["labeled test", "unlabeled test"])
     assert sorted(computed) == expected  # no strong view of labeled samples: nobody asks for it
     again = fit(image_arrays, tmp_path / "b", weights, "fixmatch", weak_view="crop", **own)
     assert sorted(computed) == expected
@@ -93,7 +93,7 @@ def test_features_are_computed_once(image_arrays, weights, tmp_path, monkeypatch
     other = tmp_path / "other.safetensors"
     save_file({name: 0.9 * tensor for name, tensor in load_file(weights).items() if tensor.is_floating_point()}, other)
     fit(image_arrays, tmp_path / "d", other, "supervised", weak_view="crop", **own)
-    assert computed[len(expected) + 3 :] == ["labeled crop"] * 2
+    assert computed[len(expected) + 3 :] == ["labeled crop", "labeled crop", "labeled test", "unlabeled test"]
     next((tmp_path / "cache/features").glob("*.npy")).write_bytes(b"damaged")
     fit(image_arrays, tmp_path / "e", weights, "fixmatch", weak_view="crop", **own)
 
@@ -106,12 +106,14 @@ def test_stopped_and_resumed_it_ends_the_same(image_arrays, weights, tmp_path, m
         take_step(trainer, index, number)
         trainer.guard.requested = (index, number) == (1, 3)
 
-    with monkeypatch.context() as patch, pytest.raises(RunInterruptedError):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Trainer, "_step", stop_after)
         fit(image_arrays, tmp_path / "stopped", weights)
     resumed = fit(image_arrays, tmp_path / "stopped", weights, resume=True)
     files = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "stopped")]
     assert files[0] == files[1] and resumed.result == whole.result
+    again = unihssl.evaluate(tmp_path / "whole", *image_arrays, held_out=True)["pooled"]  # from images, not features
+    assert again["accuracy"] == pytest.approx(whole.result["pooled"]["accuracy"], abs=1.01 / again["n"])
 
 
 def test_a_view_is_one_of_those_computed() -> None:

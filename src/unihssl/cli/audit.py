@@ -29,10 +29,10 @@ def audit(
     """
     import json as json_format
 
-    from unihssl.api import settings_of
     from unihssl.errors import UserError
     from unihssl.evaluation.audit_run import answer_audit, draw_audit
     from unihssl.evaluation.model import load_model
+    from unihssl.pipeline.settings import settings_of
     from unihssl.run_folder import RunFolder
 
     if (out is None) == (labels is None):

@@ -35,7 +35,6 @@ def compare(
     sources = unlabeled if len(unlabeled) > 1 else unlabeled[0]
     check_sources(labeled, sources)
 
-    from unihssl.api import train
     from unihssl.cli.display import TerminalDisplay
     from unihssl.cli.grid_command import show
     from unihssl.cli.select import show_ranking
@@ -43,6 +42,7 @@ def compare(
     from unihssl.experiments.results import read_records
     from unihssl.experiments.selection import select
     from unihssl.methods.recipe import resolve
+    from unihssl.pipeline.train import train
 
     asked = dict(map(split_setting, settings)) | knobs
     if fixed := asked.keys() & {"seed", "method", "preset"}:

@@ -130,7 +130,7 @@ def download(name: str = NAME, root: Path = ROOT, json: bool = JSON) -> None:
 
 def report(
     labeled: str = typer.Option("", help="Labeled domain, as for `unihssl train`."),
-    unlabeled: str = typer.Option("", help="Unlabeled domain."),
+    unlabeled: list[str] = typer.Option([], help="Unlabeled domain; several sources are one domain."),
     settings: list[str] = SETTINGS,
     json: bool = JSON,
 ) -> None:
@@ -146,7 +146,7 @@ def report(
     from unihssl.errors import UserError, worded
 
     (values,) = parse(dict(map(split_setting, settings)), (Settings,))
-    source, target = read_domains(labeled, unlabeled, values)
+    source, target = read_domains(labeled, unlabeled if len(unlabeled) > 1 else "".join(unlabeled), values)
     if vector_size(source):
         raise UserError("the report is on images, and these are feature vectors")
     with TerminalDisplay(quiet=json) as display:

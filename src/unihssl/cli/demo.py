@@ -30,7 +30,6 @@ def demo(
     from contextlib import nullcontext
     from dataclasses import replace
 
-    from unihssl.api import train
     from unihssl.cli.display import TerminalDisplay
     from unihssl.config import Settings
     from unihssl.data import catalog
@@ -39,6 +38,7 @@ def demo(
     from unihssl.experiments.protocol import Protocol
     from unihssl.files import make_folder
     from unihssl.methods.recipe import all_knobs, resolve
+    from unihssl.pipeline.train import train
 
     protocol = Protocol(catalog.get("digits"), asked=dict(map(split_setting, settings)))
     protocol.check_asked([*METHODS])

@@ -20,7 +20,7 @@ def evaluate(
 
     Make sure that none of the given images trained the model: the run's split.json lists those that did.
     """
-    from unihssl.api import measure
+    from unihssl.pipeline.measure import measure
 
     knobs = dict(map(split_setting, settings))
     result = measure(run, labeled, unlabeled, device, held_out=held_out, spell=as_options, knobs=knobs)

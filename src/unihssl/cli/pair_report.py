@@ -50,6 +50,7 @@ def _windows(domain: dict[str, Any]) -> str:
 
 ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
     "images": lambda domain: f"{domain['images']:,}",
+    "by source": lambda domain: "\n".join(f"{count:,} {name}" for name, count in domain["sources"].items()) or "-",
     "width x height": _sizes,
     "stored as": lambda domain: ", ".join(f"{count:,} {kind}" for kind, count in domain["stored"].items()),
     "becomes black to white": _windows,

@@ -1,5 +1,7 @@
 """`unihssl plot`"""
 
+import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,9 +13,14 @@ RUNS = "Run directories, or a grid's folder: every finished run below it."
 PAIR = typer.Option("", help="Only runs of this pair, such as A/W.")
 METHOD = typer.Option("", help="Only runs of this method, or of this row of a table.")
 SEED = typer.Option(None, min=0, help="Only runs of this seed.")
-OUT = typer.Option(Path("plots"), help="Folder to write to; a figure of the same kind is replaced.")
+OUT = typer.Option(
+    None,
+    help="Folder to write to; a figure of the same name is replaced.",
+    show_default="plots in the run's own folder; of a figure of several runs, in the folder that holds them",
+)
 LABELED = typer.Option(None, help="Images of the labeled domain, in class folders, a CSV or an .npz.")
 UNLABELED = typer.Option(None, help="Images of the unlabeled domain, likewise.")
+LONGEST = 80  # characters of a figure's name
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +35,7 @@ def learning(
     pair: str = PAIR,
     method: str = METHOD,
     seed: int | None = SEED,
-    out: Path = OUT,
+    out: Path | None = OUT,
     json: bool = JSON,
 ) -> None:
     """Losses, mask rate and pseudo-label accuracy against the training step.
@@ -40,10 +47,10 @@ def learning(
 
     chosen = plots.select_runs(runs, plots.RunFilter(pair, method, seed))
     if all(map(plots.is_run, runs)):
-        _print(plots.learning_curves(chosen, out / "learning"), json)
+        _print(plots.learning_curves(chosen, _shared(chosen, "learning", out)), json)
     else:
-        stems = _stems(chosen, "learning")
-        _print([file for run, stem in stems.items() for file in plots.learning_curves([run], out / stem)], json)
+        stems = _stems(chosen, "learning", out)
+        _print([file for run, stem in stems.items() for file in plots.learning_curves([run], stem)], json)
 
 
 def confusion(
@@ -54,7 +61,7 @@ def confusion(
     labeled: str | None = LABELED,
     unlabeled: str | None = UNLABELED,
     held_out: bool = HELD_OUT,
-    out: Path = OUT,
+    out: Path | None = OUT,
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
@@ -66,9 +73,10 @@ def confusion(
 
     plots.require_matplotlib()
     files: list[Path] = []
-    for run, stem in _stems(plots.select_runs(runs, plots.RunFilter(pair, method, seed)), "confusion").items():
+    chosen = plots.select_runs(runs, plots.RunFilter(pair, method, seed))
+    for run, stem in _stems(chosen, "confusion", out).items():
         result = plots.run_result(run, labeled, unlabeled, held_out=held_out, device=device)
-        files += plots.confusion_matrices(result, out / stem, title=plots.run_title(run))
+        files += plots.confusion_matrices(result, stem, title=plots.run_title(run))
     _print(files, json)
 
 
@@ -78,7 +86,7 @@ def features(
     unlabeled: str | None = UNLABELED,
     held_out: bool = HELD_OUT,
     seed: int = typer.Option(0, min=0, help="Seed of the map and of the choice of its points."),
-    out: Path = OUT,
+    out: Path | None = OUT,
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
@@ -89,12 +97,13 @@ def features(
     f = run_features(run, labeled, unlabeled, held_out=held_out, device=device)
     titles = ("before training", f"after training ({f.method})")
     arrays = (f.before, f.after, f.domain, f.label)
-    _print(feature_map(*arrays, out / "features", class_names=f.class_names, titles=titles, seed=seed), json)
+    stem = _shared([run], "features", out)
+    _print(feature_map(*arrays, stem, class_names=f.class_names, titles=titles, seed=seed), json)
 
 
 def sensitivity(
     runs: list[Path] = typer.Argument(help="Folders of a sensitivity study's runs, or of folders of them."),
-    out: Path = OUT,
+    out: Path | None = OUT,
     json: bool = JSON,
 ) -> None:
     """Accuracy against each knob of a sensitivity study, from its runs: sensitivity-KNOB."""
@@ -109,19 +118,41 @@ def sensitivity(
     datasets = sorted({r.dataset for r in records})
     if len(datasets) > 1:
         raise UserError(f"{named}: runs on {' and '.join(datasets)}; draw one data set at a time")
-    files = draw_figures(records, out)
+    files = draw_figures(records, out or _common_folder(runs) / "plots")
     if not files:
         raise UserError(f"{named}: nothing to draw: no value of a knob has a seed with all pairs")
     _print(files, json)
 
 
-def _stems(runs: Sequence[Path], kind: str) -> dict[Path, str]:
-    """Run -> the name of its figure."""
+def _stems(runs: Sequence[Path], kind: str, out: Path | None) -> dict[Path, Path]:
+    """Run -> its figure, without suffix: in the run's own folder, or in `out`, where several get their own names."""
     from unihssl.experiments.plots import figure_names
+    from unihssl.run_folder import RunFolder
 
+    if out is None:
+        return {run: RunFolder(run).plots / kind for run in runs}
     if len(runs) == 1:
-        return {runs[0]: kind}
-    return {run: f"{kind}-{name}" for run, name in figure_names(runs).items()}
+        return {runs[0]: out / kind}
+    return {run: out / f"{kind}-{name}" for run, name in figure_names(runs).items()}
+
+
+def _shared(runs: Sequence[Path], kind: str, out: Path | None) -> Path:
+    """One figure of all runs, without suffix. In the folder that holds several, it is named after them."""
+    from unihssl.run_folder import RunFolder
+
+    if out is not None:
+        return out / kind
+    if len(runs) == 1:
+        return RunFolder(runs[0]).plots / kind
+    folder = _common_folder(runs)
+    names = "-".join(sorted(str(run.resolve().relative_to(folder)).replace("/", "-") for run in runs))
+    if len(names) > LONGEST:
+        names = f"{len(runs)}-runs-{zlib.crc32(names.encode()):08x}"
+    return folder / "plots" / f"{kind}-{names}"
+
+
+def _common_folder(runs: Sequence[Path]) -> Path:
+    return Path(os.path.commonpath([run.resolve() for run in runs]))
 
 
 def _print(files: Sequence[Path], as_json: bool) -> None:

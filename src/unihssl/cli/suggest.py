@@ -26,10 +26,10 @@ def suggest(
     Writes a CSV to be filled in, best images first: by `unihssl label`, or by hand. Then train again with
     `--target-labels`. Never suggests test images, images with target labels, or those of the run's audit.
     """
-    from unihssl.api import settings_of
     from unihssl.data.label_file import read_label_rows
     from unihssl.evaluation.model import load_model
     from unihssl.evaluation.suggest_run import draw_suggestions
+    from unihssl.pipeline.settings import settings_of
     from unihssl.run_folder import RunFolder
 
     folder = RunFolder(run)

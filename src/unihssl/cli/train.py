@@ -60,10 +60,10 @@ def train(
     # DDP looks for unused parameters, which some methods have. In every process it would warn that it found none.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-    from unihssl.api import train as run
     from unihssl.cli.display import TerminalDisplay
     from unihssl.errors import RunInterruptedError
     from unihssl.methods.recipe import current_names
+    from unihssl.pipeline.train import train as run
 
     with TerminalDisplay(quiet=json) as display:
         try:

@@ -73,19 +73,27 @@ def _quantiles(plane: np.ndarray) -> np.ndarray:
     return np.concatenate([[finite.min()], middle, [finite.max()]]).astype(np.float32)
 
 
-def decide_windows(measured: Measured, rule: str, name: str) -> tuple[dict[str, Window], list[str]]:
-    """A window for each kind of storage from the training images of a domain, and notes that say so."""
+def decide_windows(
+    measured: Measured, rule: str, name: str, sources: np.ndarray | None = None
+) -> tuple[dict[str, Window], list[str]]:
+    """A window for each kind of storage from the training images of a domain, and notes that say so.
+
+    `sources` (N,) are the names of those that the domain is made of, if there are several.
+    """
     windows, notes = {}, []
+    sources = np.full(len(measured.kinds), name) if sources is None else sources
     for kind in sorted(set(measured.kinds.tolist())):
         images = measured.keep(measured.kinds == kind)
         _refuse_flat(images, kind, name)
         window, how = _decide(images, rule)
         windows[kind] = window
         notes.append(
-            f"{name}: {len(images.kinds)} training images of more than 8 bits ({kind}): {window} become the 256 grey "
+            f"{name}: {len(images.kinds)} images of more than 8 bits ({kind}): {window} become the 256 grey "
             f"levels ({how})"
         )
-        notes += _level_notes(images, window, f"{name} ({kind})")
+        for source in sorted(set(sources[measured.kinds == kind].tolist())):
+            part = measured.keep((measured.kinds == kind) & (sources == source))
+            notes += _level_notes(part, window, f"{source} ({kind})")
     return windows, notes
 
 
@@ -148,8 +156,7 @@ def _level_notes(images: Measured, window: Window, name: str) -> list[str]:
     notes = []
     used = min(_levels(images.quantiles[:, c, 1:-1], *ends) for c, ends in enumerate(_ends(window)))
     if 2 * used < GREYS:
-        way = "export them with more depth" if used > 0 else "choose a window that holds them"
-        way += f", or choose another {Setting('intensity')} (auto, percentile, window:LOW,HIGH)"
+        way = f"export the images with more depth, or choose another {Setting('intensity')}"
         notes.append(f"{name}: warning: almost all values share {used} of the {GREYS} grey levels: {way}")
     flat = int((images.quantiles[:, :, 0].min(1) == images.quantiles[:, :, -1].max(1)).sum())
     if flat:

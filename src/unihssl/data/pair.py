@@ -245,7 +245,9 @@ def _training_windows(
     if not len(found.rows) or not len(readable):
         return {}, []
     train = readable[_split(domain.keep(readable), settings).train]
-    return decide_windows(found.measured.keep(np.isin(found.rows, train)), settings.intensity, domain.name)
+    trained = np.isin(found.rows, train)
+    sources = None if domain.sources is None else domain.sources[found.rows[trained]]
+    return decide_windows(found.measured.keep(trained), settings.intensity, domain.name, sources)
 
 
 def _with_split(part: Part, split: Split) -> Part:

@@ -3,18 +3,18 @@
 import io
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
-import torch
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from unihssl.data.dicom import read_dicom
-from unihssl.data.image_format import HEAD, PILLOW, check_size, is_deep_png, is_dicom, is_tiff
+from unihssl.data.image_format import HEAD, PILLOW, check_regular, check_size, is_deep_png, is_dicom, is_tiff
 from unihssl.data.images import load_square, open_rgb
 from unihssl.data.intensity import Window, window_for
 from unihssl.data.tiff import read_tiff
-from unihssl.data.values import Values, fitted, type_limits, upright, with_alpha
+from unihssl.data.values import Values, fitted, shown, type_limits, upright, with_alpha
 
 ORIENTATION = 0x0112
 PNG_16 = "PNG uint16"
@@ -97,6 +97,20 @@ def _plane(values: Values, plane: np.ndarray, ends: tuple[float, float], size: t
     return np.clip(np.rint(grey), 0, 255).astype(np.uint8)
 
 
+def open_to_show(path: Path) -> Image.Image:
+    """An image as RGB to look at, never to train on: a deep one by its own window, or by the range of its values."""
+    check_regular(path)
+    content = path.read_bytes()
+    values = read_values(content, 3)
+    if values is None:
+        return open_rgb(io.BytesIO(content))
+    values = replace(values, pixels=shown(values.pixels))
+    finite = values.pixels[np.isfinite(values.pixels)]
+    low, high = values.window or (float(finite.min()), float(finite.max())) if values.kind else (0.0, 255.0)
+    window = Window((low,), (max(high, low + 1e-6),), (low, high))
+    return Image.fromarray(scaled(values, Rendering(values.pixels.shape[:2]), window))
+
+
 def _by_format(content: bytes, values: Values, how: Rendering) -> np.ndarray:
     """An image whose kind has no window: as the file says, or by the range of its format."""
     if how.channels == 3 and values.window is None:
@@ -110,6 +124,7 @@ def _by_format(content: bytes, values: Values, how: Rendering) -> np.ndarray:
 
 def _read_png(content: bytes, channels: int) -> Values:
     """A PNG of 16 bits a channel, which Pillow would cut to 8."""
+    import torch  # slow to import, and pages that show images do without
     from torchvision.io import ImageReadMode, decode_png
 
     with Image.open(io.BytesIO(content), formats=["PNG"]) as image:

@@ -64,6 +64,7 @@ def _domain_report(part: Part, look: Looks, digests: Sequence[bytes], settings: 
     return {
         "name": domain.name,
         "images": len(domain),
+        "sources": {} if domain.sources is None else dict(Counter(domain.sources.tolist())),
         "classes": counts,
         "unknown": int((~domain.known).sum()),
         "sizes": _sizes(domain.items),

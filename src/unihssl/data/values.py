@@ -53,6 +53,11 @@ def fitted(pixels: np.ndarray, channels: int) -> np.ndarray:
     raise WrongChannelsError(found, channels)
 
 
+def shown(pixels: np.ndarray) -> np.ndarray:
+    """(H, W, 3) to look at, of an image (H, W, C): of many channels the first three, else the first."""
+    return pixels[..., :3] if pixels.shape[2] >= 3 else np.repeat(pixels[..., :1], 3, axis=2)
+
+
 def with_alpha(pixels: np.ndarray, channels: int, limits: Range) -> tuple[np.ndarray, np.ndarray | None]:
     """Take the last channel off as alpha, if colours (or grey) alone are asked for."""
     if pixels.shape[2] not in (2, 4) or channels not in (1, 3):

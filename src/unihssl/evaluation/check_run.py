@@ -54,7 +54,7 @@ def check_unlabeled(
 
 def _classes_in_another_view(model: Model, pair: DomainPair, settings: Settings, rows: np.ndarray) -> np.ndarray | None:
     """The classes predicted for unlabeled samples in a random training view; None for vectors, which have no views."""
-    if model.architecture.takes_vectors:
+    if pair.unlabeled.store.samples.dim() == 2:
         return None
     views = replace(model.views, weak_view=settings.weak_view, flip=settings.flip)
     view = functools.partial(views.weak, random=BatchRandom(model.device, seed=seed_for("check", settings.seed)))

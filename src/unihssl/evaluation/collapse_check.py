@@ -13,8 +13,7 @@ STARVED = 0.2  # least share of the predictions for a class, relative to an equa
 EXPECTED = 5  # samples of a class, by its share of the labels; with fewer, none predicted may be chance
 FAR = 0.35  # most that the predicted shares of the classes may differ from the labels', by total variation
 TOLD = 0.65  # least share of domains told right, the mean of both; 0.5 is chance
-SURE, UNSURE = 0.75, 0.5  # mean confidence below which there is a doubt; below which it suffices alone
-FALLEN, TRUSTED = 0.6, 0.5  # the trusted share has fallen below this part of its peak, and below this at all
+SURE, UNSURE = 0.75, 0.5  # mean confidence below which there is a doubt; below which one doubt suffices
 ENOUGH = 100  # samples, below which these may be chance
 
 
@@ -66,14 +65,12 @@ def doubt_warnings(check: Mapping[str, Any], advice: str = "another method") -> 
 
 def doubts(check: Mapping[str, Any]) -> list[str]:
     """Signs, each weak by itself, that the unlabeled domain was not learnt."""
-    told, trusted, confidence = check["domain_told"], check["trusted"], check["confidence"]["unlabeled"]
+    told, confidence = check["domain_told"], check["confidence"]["unlabeled"]
     found = []
     if told and told["mean"] < TOLD:
         found.append(f"the model tells {told['mean']:.0%} of the domains right, where chance is 50%")
     if confidence < SURE:
         found.append(f"its mean confidence there is {confidence:.2f}")
-    if trusted and trusted["last"] < min(FALLEN * trusted["most"], TRUSTED):
-        found.append(f"the share of trusted pseudo-labels fell from {trusted['most']:.2f} to {trusted['last']:.2f}")
     return found
 
 

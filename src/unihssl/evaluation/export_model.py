@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from unihssl import methods
+from unihssl.data.intensity import saved_windows
 from unihssl.errors import UserError
 from unihssl.evaluation.model import Model
 from unihssl.export.graph import InferenceGraph
@@ -54,6 +55,10 @@ def describe(model: Model) -> dict[str, Any]:
         "classes": model.classes_.tolist(),
         "input": "vectors" if vectors else "images",
         "stored_size": None if vectors else list(model.stored_size),  # height, width
+        "channels": None if vectors else architecture.channels,
+        "windows": {
+            role: saved_windows(found) for role, found in model.windows.items()
+        },  # of images of more than 8 bits
         "vector_size": architecture.vector_size or None,
         "mean": None if vectors else architecture.mean,
         "std": None if vectors else architecture.std,
@@ -68,4 +73,4 @@ def random_samples(model: Model, count: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     if model.architecture.takes_vectors:
         return rng.normal(size=(count, model.architecture.vector_size)).astype(np.float32)
-    return rng.integers(0, 256, (count, *model.stored_size, 3), dtype=np.uint8)
+    return rng.integers(0, 256, (count, *model.stored_size, model.architecture.channels), dtype=np.uint8)

@@ -1,7 +1,7 @@
 """The features of a backbone, without training: what `unihssl features` writes."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,11 @@ from torch import Tensor
 from unihssl.config import Settings
 from unihssl.data.cache import cache_folder
 from unihssl.data.domain import UNKNOWN, Domain
+from unihssl.data.intensity import decide_windows
 from unihssl.data.readers import read
+from unihssl.data.rendering import Rendering
 from unihssl.data.store import fill_store, stored_size
+from unihssl.data.survey import survey
 from unihssl.data.views import Views
 from unihssl.errors import UserError
 from unihssl.files import atomic, make_folder
@@ -52,11 +55,17 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     domain = _domain(source, settings)
     if isinstance(domain.items, np.ndarray) and domain.items.ndim == 2:
         raise UserError(f"{domain.name}: these are feature vectors already, not images")
-    encoder, architecture, width = build_backbone(settings.backbone, settings.weights, input_size=settings.input_size)
+    encoder, architecture, width = build_backbone(
+        settings.backbone, settings.weights, channels=settings.channels, input_size=settings.input_size
+    )
     device = torch.device(pick_device(settings.device))
     encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     size = stored_size((domain,), settings.image_size, architecture.side)
-    domain, store = fill_store(domain, size, progress("decoding"), cache_folder(settings.cache))
+    cache = cache_folder(settings.cache)
+    measured = survey(domain, settings.channels, cache, progress("measuring")).measured
+    windows, notes = decide_windows(measured, settings.intensity, domain.name)  # from all: nothing is trained or tested
+    how = Rendering(size, settings.channels, {kind: (window,) for kind, window in windows.items()})
+    domain, store = fill_store(replace(domain, notes=(*domain.notes, *notes)), how, progress("decoding"), cache)
     views, report = Views(architecture.side, architecture.mean, architecture.std), progress("computing features")
 
     def batches() -> Iterator[Tensor]:

@@ -13,16 +13,15 @@ from torch import Tensor, nn
 from unihssl import methods
 from unihssl.config import Settings, parse_saved
 from unihssl.data.domain import Domain
-from unihssl.data.images import SUFFIXES, find_images
 from unihssl.data.intensity import Window, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
-from unihssl.data.readers import left_out_note, read
 from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
+from unihssl.evaluation.given_samples import given_domain
 from unihssl.evaluation.model_card import model_card
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
@@ -38,8 +37,8 @@ View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 class Model:
     """A fitted classifier for both domains.
 
-    Samples are a folder, image paths, or an array like the one it was trained on: images (N, H, W[, 3]) or vectors
-    (N, D).
+    Samples are a folder, image paths, images of Pillow, or an array like the one it was trained on: images
+    (N, H, W[, 3]) or vectors (N, D).
 
     >>> model = unihssl.load("runs/first")
     >>> model.predict("new_scans")
@@ -149,7 +148,7 @@ class Model:
         """
         from unihssl.evaluation.suggest_run import suggest  # it imports this module
 
-        return suggest(self, self._domain(samples), n, by=by, seed=seed).names
+        return suggest(self, given_domain(samples, self), n, by=by, seed=seed).names
 
     def calibrated(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C), calibrated by the last audit; as they are if there was none."""
@@ -169,7 +168,7 @@ class Model:
 
     def predictions(self, samples: Any) -> Predictions:
         """Classes, probabilities and domain with the samples' names; unreadable images are left out and noted."""
-        domain, store = self.decode(self._domain(samples))
+        domain, store = self.decode(given_domain(samples, self))
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
 
     def decode(self, domain: Domain, role: str = "") -> tuple[Domain, Store]:
@@ -177,10 +176,14 @@ class Model:
 
         If not, an image of more than 8 bits gets the window of the domain that stores images as it does.
         """
+        return fill_store(domain, self.rendering(role))
+
+    def rendering(self, role: str = "") -> Rendering:
+        """How images become stored pixels."""
         found = [self.windows.get(role, {})] if role else list(self.windows.values())
         kinds = {kind for windows in found for kind in windows}
         candidates = {kind: tuple(windows[kind] for windows in found if kind in windows) for kind in kinds}
-        return fill_store(domain, Rendering(self.stored_size, self.architecture.channels, candidates))
+        return Rendering(self.stored_size, self.architecture.channels, candidates)
 
     def _of_all(self, samples: Any) -> Predictions:
         """Predictions for all samples. An unreadable file is an error if it was named, else a warning."""
@@ -288,25 +291,6 @@ class Model:
         x = view(samples.to(self.device))
         return methods.get(self.method).output(self.network, x, self.params)
 
-    def _domain(self, samples: Any) -> Domain:
-        if isinstance(samples, Domain):
-            return samples
-        paths = _image_paths(samples)
-        if paths is not None:
-            names, classes = tuple(str(p) for p in paths), tuple(self.classes_.tolist())
-            return Domain("images", paths, names, np.full(len(paths), -1), classes, notes=_left_out_notes(samples))
-        # A list of two is two samples here, not samples and labels.
-        reading = dataclasses.replace(self.settings, target_labels="")
-        found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
-        expected = self.architecture.vector_size
-        shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
-        if not expected and len(shape) == 2 and shape[1] in (1, 3) and self.stored_size[1] not in (1, 3):
-            raise UserError(f"got an array of shape {np.shape(samples)}, which looks like one image: pass x[None]")
-        if (expected and shape != (expected,)) or (not expected and len(shape) < 2):
-            wanted = f"vectors of length {expected}" if expected else "images"
-            raise UserError(f"this model takes {wanted}, and got samples of shape {shape}")
-        return Domain(found.name, found.items, tuple(found.names), np.full(len(found.names), -1), ())
-
 
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     """Load a saved model, or the one in a run directory. Nothing in it is executed.
@@ -381,34 +365,3 @@ def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
 
 def _joined(parts: list[Tensor]) -> np.ndarray | None:
     return torch.cat(parts).cpu().numpy() if parts else None
-
-
-def _left_out_notes(samples: Any) -> tuple[str, ...]:
-    """A note for each folder in which files are left out by their suffix."""
-    given = [Path(s) for s in ([samples] if isinstance(samples, str | Path) else samples)]
-    notes = {folder: left_out_note(folder) for folder in given if folder.is_dir()}
-    return tuple(f"{folder}: {note}" for folder, note in notes.items() if note)
-
-
-def _image_paths(samples: Any) -> list[Path] | None:
-    """The image files of a folder, a path or a list of either; None if these are not paths to images."""
-    if isinstance(samples, str | Path):
-        samples = [samples]
-    if not isinstance(samples, list | tuple) or not all(isinstance(s, str | Path) for s in samples):
-        return None
-    if not len(samples):
-        raise UserError("no samples were given")
-    paths: list[Path] = []
-    for given in map(Path, samples):
-        if given.is_dir():
-            paths += find_images(given)
-        elif not given.exists():
-            raise UserError(f"{given}: no such image or folder")
-        elif given.suffix.lower() in (".npy", ".npz", ".csv"):
-            return None
-        else:
-            paths.append(given)
-    if not paths:
-        others = "".join(f"; {note}" for note in _left_out_notes(samples))
-        raise UserError(f"{samples[0]}: no images found (looked for {', '.join(sorted(SUFFIXES))}){others}")
-    return paths

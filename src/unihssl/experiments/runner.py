@@ -138,7 +138,7 @@ def digest(load_pair: LoadPair, pair: str) -> str:
 
 def _train(run: Run, concurrent_runs: int, load_pair: LoadPair, out: Path) -> dict[str, Any]:
     """Train in a worker and return the result."""
-    from unihssl.api import train  # slow to import, and tables do not train
+    from unihssl.pipeline.train import train  # slow to import, and tables do not train
     from unihssl.training.display import Display
 
     try:

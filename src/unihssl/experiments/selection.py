@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unihssl.api import settings_of
 from unihssl.data.source import first_few
 from unihssl.data.store import Store
 from unihssl.errors import UserError
@@ -15,6 +14,7 @@ from unihssl.evaluation.audit_run import audited_domain
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.validators import ensemble_agreement, label_free_scores, mean_rank
 from unihssl.experiments.results import read_all
+from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
 SAMPLES = 2000  # unlabeled training images, spread over all, that runs are compared on
@@ -32,8 +32,8 @@ class Measured(NamedTuple):
     pairs: int
 
 
-# results/README.md, "Select"
-MEASURED = Measured(regret=0.0, random=0.0, worst=0.0, pairs=1)
+# Over the pairs that had no part in choosing the validator: results/README.md, "Select".
+MEASURED = Measured(regret=1.6, random=7.4, worst=19.3, pairs=8)
 
 
 @dataclass(frozen=True)

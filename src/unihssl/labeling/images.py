@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from unihssl.data.images import UNREADABLE, open_rgb
+from unihssl.data.images import UNREADABLE
 from unihssl.data.label_file import find_rows
+from unihssl.data.rendering import Rendering, open_to_show
 from unihssl.errors import Setting, UserError
 from unihssl.run_folder import RunFolder
 
@@ -31,7 +32,7 @@ def listed_images(file: Path, names: Sequence[str], run: RunFolder | None) -> li
 def as_png(item: Item) -> bytes:
     """The image as PNG: upright, 8-bit RGB, no larger than a screen."""
     try:
-        image = open_rgb(item) if isinstance(item, Path) else Image.fromarray(item)
+        image = open_to_show(item) if isinstance(item, Path) else Image.fromarray(item)
     except FileNotFoundError:
         raise UserError(f"{item}: no such file") from None
     except UNREADABLE as error:
@@ -44,9 +45,11 @@ def as_png(item: Item) -> bytes:
 
 def _of_run(run: RunFolder, names: Sequence[str], folder: Path) -> list[Item | None]:
     """Samples of the run's unlabeled domain by name; None for a name that it does not have."""
-    from unihssl.api import settings_of  # with torch, which image files do not wait for
     from unihssl.data.domain import unlabeled_domain
+    from unihssl.data.intensity import loaded_windows
     from unihssl.data.store import fill_store
+    from unihssl.data.values import shown
+    from unihssl.pipeline.settings import settings_of  # with torch, which image files do not wait for
 
     source, classes = run.read_split()["unlabeled"]["source"], tuple(run.read_model()["classes"])
     if source == "unlabeled array":
@@ -57,7 +60,10 @@ def _of_run(run: RunFolder, names: Sequence[str], folder: Path) -> list[Item | N
         return [Path(domain.items[row]) if row >= 0 else None for row in rows]
     if domain.items.ndim == 2:
         raise UserError(f"{source}: its samples are feature vectors, which no page can show; fill in the CSV by hand")
-    found = sorted(set(rows) - {-1})
-    _, store = fill_store(domain.keep(np.array(found, dtype=np.int64)), domain.items.shape[1:3])
-    pixels = dict(zip(found, store.samples.numpy(), strict=True))
+    found, model = sorted(set(rows) - {-1}), run.read_model()
+    windows = loaded_windows(model.get("windows", {}).get("unlabeled", {}))
+    candidates = {kind: (window,) for kind, window in windows.items()}
+    how = Rendering(domain.items.shape[1:3], model["architecture"].get("channels", 3), candidates)
+    _, store = fill_store(domain.keep(np.array(found, dtype=np.int64)), how)
+    pixels = dict(zip(found, map(shown, store.samples.numpy()), strict=True))
     return [pixels.get(row) for row in rows]

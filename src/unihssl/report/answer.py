@@ -110,30 +110,35 @@ def _against(facts: RunFacts, baseline: RunFacts | None) -> str:
     return f"Supervised, which learns from A's labels alone, reaches {', '.join(parts)} (one seed, the same split)."
 
 
-def verdict(facts: RunFacts) -> Verdict:
-    """Whether B was learnt, from labels of B if there are any, else from what needs none."""
-    check, warnings = facts.check, facts.result.get("warnings", [])
+def verdict(facts: RunFacts, baseline: RunFacts | None = None) -> Verdict:
+    """Whether B was learnt: by its labels where there are some, else by what needs none, which are the reasons."""
+    reasons = in_words(facts.check) if facts.check else ["this run is of a version that did not check it"]
     a, b, _ = accuracies(facts)
-    reasons = in_words(check) if check else ["this run is of a version that did not check it"]
-    if b.value is not None:
-        measured = f"measured accuracy on B: {b.words}"
-        if a.value is not None and b.value < FAILED * a.value:
-            return Verdict("bad", "Domain B was not learnt", [measured, *reasons])
-        if warnings:
-            return Verdict("doubt", "Domain B was learnt in part, with a warning", [measured, *reasons])
-        return Verdict("good", "Domain B was learnt, as measured", [measured, *reasons])
+    if b.value is None:
+        return Verdict(*_unmeasured(facts), reasons)
+    floor = baseline.result.get("unlabeled", {}).get("accuracy") if baseline else None
+    against = f"{percent(b.value)}, against {percent(a.value)} on A" if a.value is not None else percent(b.value)
+    if a.value is not None and b.value < FAILED * a.value:
+        return Verdict("bad", f"Domain B was not learnt: {against}", reasons)
+    if floor is not None and b.low <= floor:
+        return Verdict("doubt", f"Domain B was not shown to be learnt better than by Supervised: {against}", reasons)
+    if facts.result.get("warnings") or (a.value is not None and b.high < a.value):
+        return Verdict("doubt", f"Domain B was learnt in part: {against}", reasons)
+    return Verdict("good", f"Domain B was learnt: {against}", reasons)
+
+
+def _unmeasured(facts: RunFacts) -> tuple[str, str]:
+    """Level and words from label-free evidence alone."""
+    warnings = " ".join(facts.result.get("warnings", ()))
     if warnings:
-        sure = "probably not learnt" in " ".join(warnings)
-        return Verdict(
-            "bad" if sure else "doubt",
-            "Domain B was probably not learnt" if sure else "It is doubtful that domain B was learnt",
-            reasons,
-        )
-    if not check:
-        return Verdict("doubt", "Whether domain B was learnt is not known", reasons)
-    if doubts(check):
-        return Verdict("doubt", "Domain B may have been learnt; one sign speaks against it", reasons)
-    return Verdict("good", "Nothing speaks against domain B having been learnt; it was not measured", reasons)
+        failed = "probably not learnt" in warnings
+        said = "Domain B was probably not learnt" if failed else "It is doubtful that domain B was learnt"
+        return ("bad" if failed else "doubt"), said
+    if not facts.check:
+        return "doubt", "Whether domain B was learnt is not known"
+    if doubts(facts.check):
+        return "doubt", "Domain B may have been learnt; one sign speaks against it"
+    return "good", "Nothing speaks against domain B having been learnt, but it was not measured"
 
 
 def next_steps(facts: RunFacts, baseline: RunFacts | None) -> list[tuple[str, str]]:

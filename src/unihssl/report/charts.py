@@ -107,11 +107,13 @@ def area_chart(
     return svg(*parts, frame.axes(x_label, shares=(False, True)))
 
 
-def bar_chart(names: Sequence[str], bars: Sequence[tuple[str, Sequence[float | None]]]) -> Markup:
-    """For each name a group of horizontal bars of shares; `bars` are (colour, values). None is left out."""
+def bar_chart(
+    names: Sequence[str], bars: Sequence[tuple[str, Sequence[float | None]]], most: float | None = None
+) -> Markup:
+    """For each name a group of horizontal bars of shares, up to `most`; `bars` are (colour, values or None)."""
     row, gap, left = 9.0 * len(bars), 8.0, 116.0
     height = len(names) * (row + gap) + 26
-    most = max([v for _, values in bars for v in values if v is not None] + [0.05])
+    most = most or max([v for _, values in bars for v in values if v is not None] + [0.05])
     parts = []
     for value in ticks(0.0, most):
         x = left + value / most * (WIDTH - left - 46)
@@ -155,7 +157,7 @@ def matrix(counts: np.ndarray, names: Sequence[str], numbers: bool) -> Markup:
         if counts[i, j]:
             parts.append(tag("rect", tag("title", what), **size, class_=kind, fill_opacity=0.12 + 0.88 * share))
         if numbers and counts[i, j]:
-            light = "on" if share > 0.55 else None
+            light = "on" if share > 0.55 else "count"
             middle = {"x": x + cell / 2, "y": y + cell / 2 + 4}
             parts.append(tag("text", str(counts[i, j]), **middle, text_anchor="middle", class_=light))
     return svg(*parts, height=height)

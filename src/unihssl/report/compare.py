@@ -60,7 +60,7 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     values = {
         "comparisons": [compared(group, first.label) for group in groups],
         "runs": [_described(record) for record in records],
-        "test": f"{TEST}; it needs {SEEDS_NEEDED} common seeds or more",
+        "test": f"The test: {TEST}; it needs {SEEDS_NEEDED} common seeds or more",
         "parts": PARTS,
     }
     path = Path(out)
@@ -126,7 +126,7 @@ def _figures(records: Sequence[Record], labels: list[str], by_part: dict[str, An
     names = {"labeled": "domain A, labeled", "unlabeled": "domain B, unlabeled"}
     found = [
         Figure(
-            bar_chart(labels, [(colours[p], means[p]) for p in colours]),
+            bar_chart(labels, [(colours[p], means[p]) for p in colours], most=1.0),
             "Accuracy on held-out samples",
             "Mean over seeds.",
             [(names[p], colours[p], "square") for p in colours],
@@ -140,7 +140,9 @@ def _figures(records: Sequence[Record], labels: list[str], by_part: dict[str, An
             (colour(i % COLOURS, COLOURS), [by_class[label].get(c) for c in classes]) for i, label in enumerate(shown)
         ]
         legend = [(label, colour(i % COLOURS, COLOURS), "square") for i, label in enumerate(shown)]
-        found.append(Figure(bar_chart(classes, bars), "Accuracy of each class of B", "Mean over seeds.", legend))
+        found.append(
+            Figure(bar_chart(classes, bars, most=1.0), "Accuracy of each class of B", "Mean over seeds.", legend)
+        )
     return found
 
 

@@ -75,8 +75,9 @@ class RunFacts:
         return sorted({name for part in PARTS for name in self.result.get(part, {}).get("class_accuracy", ())})
 
     def domain(self, role: str) -> str:
-        """The name of a domain: its folder's or file's."""
-        return Path(str(self.settings.get(role, ""))).name or role
+        """The name of a domain: its folder's, or its file's with the folder that holds it."""
+        source = Path(str(self.settings.get(role, "")))
+        return "/".join(source.parts[-2:] if source.suffix else source.parts[-1:]) or role
 
     @property
     def command(self) -> str:

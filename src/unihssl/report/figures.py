@@ -18,6 +18,7 @@ RATES = {
     "oracle_pseudo_accuracy": "pseudo-labels right (known labels of B, never trained on)",
 }
 BINS = 10
+FEWEST = 10  # answers, below which the share of wrong ones only jumps
 MOST_CLASSES = 24  # in a bar chart
 Answers = Mapping[str, tuple[np.ndarray, np.ndarray]]  # domain -> confidence (N,), right (N,)
 
@@ -159,8 +160,8 @@ def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[np.ndarray
     """Shares answered, and the share of wrong answers among the so many surest samples."""
     wrong = ~right[np.argsort(-confidence, kind="stable")]
     n = np.arange(1, len(wrong) + 1)
-    step = max(len(n) // 200, 1)
-    return (n / len(n))[step - 1 :: step], (wrong.cumsum() / n)[step - 1 :: step]
+    first, step = min(FEWEST, len(n)) - 1, max(len(n) // 200, 1)
+    return (n / len(n))[first::step], (wrong.cumsum() / n)[first::step]
 
 
 def _pieces(facts: RunFacts, metric: str) -> list[tuple[np.ndarray, np.ndarray]]:

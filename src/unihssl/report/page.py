@@ -71,7 +71,7 @@ def content(facts: RunFacts, seen: dict[str, Seen], notes: list[str], *, images:
         "roles": ROLES,
         "paragraph": paragraph(facts, baseline),
         "accuracies": accuracies(facts),
-        "verdict": verdict(facts),
+        "verdict": verdict(facts, baseline),
         "next_steps": next_steps(facts, baseline),
         "warnings": facts.result.get("warnings", []),
         "notes": [*facts.result.get("notes", []), *notes],
@@ -143,15 +143,13 @@ def _answers(facts: RunFacts, seen: dict[str, Seen]) -> tuple[dict[str, tuple[np
 def _about_images(seen: Seen, rows: Sequence[Row]) -> list[str]:
     where = "held out" if seen.held_out else "that trained without labels"
     heat = any(picture.heat for row in rows for picture in row.pictures)
-    said = [f"From {counted(len(seen.names), 'sample')} {where}."]
-    said.append(
+    said = f"From {counted(len(seen.names), 'sample')} {where}. "
+    said += (
         "The second picture of each pair shows what spoke for the predicted class, in yellow (Grad-CAM)."
         if heat
         else "Where the network looks is not shown: it has no map of places, as convolutional networks have."
     )
-    if not seen.known:
-        said.append("Their classes are not known, so right and wrong cannot be told apart.")
-    return said
+    return [said if seen.known else f"{said} Their classes are not known, so right and wrong cannot be told apart."]
 
 
 def _part(facts: RunFacts, role: str) -> dict[str, str]:

@@ -6,13 +6,15 @@ import io
 import numpy as np
 from PIL import Image
 
+from unihssl.data.values import shown
+
 COLD, WARM = np.array([38.0, 70.0, 160.0]), np.array([255.0, 190.0, 40.0])
 SMALLEST = 48  # images of fewer pixels keep sharp edges when they are enlarged
 
 
 def data_uri(pixels: np.ndarray, side: int) -> str:
-    """A JPEG of uint8 pixels (H, W, 3), its longer side reduced or enlarged to `side`."""
-    image = Image.fromarray(pixels)
+    """A JPEG of uint8 pixels (H, W, C), its longer side reduced or enlarged to `side`."""
+    image = Image.fromarray(shown(pixels))
     scale = side / max(image.size)
     size = max(round(image.width * scale), 1), max(round(image.height * scale), 1)
     small = max(image.size) < SMALLEST

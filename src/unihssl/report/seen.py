@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unihssl.api import settings_of
 from unihssl.data.domain import UNKNOWN
 from unihssl.data.store import Store
 from unihssl.errors import UserError
@@ -15,6 +14,7 @@ from unihssl.evaluation.metrics import PARTS
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import KnownSamples, samples_to_show
 from unihssl.experiments.plots.from_run import classifier_of
+from unihssl.pipeline.settings import settings_of
 from unihssl.report.facts import RunFacts
 
 MOST = 400  # samples of each domain

@@ -5,7 +5,7 @@ import hashlib
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from unihssl.data.batch_random import BatchRandom, seed_for
 from unihssl.data.frozen_views import FrozenViews, ViewName, draw_view, row_numbers
+from unihssl.data.pair import DomainPair
 from unihssl.data.store import Store, as_tensor
 from unihssl.data.views import Views
 from unihssl.errors import UserError
@@ -45,7 +46,7 @@ class FrozenBackbone:
         self.encoder: nn.Module = encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.width, self.device, self.autocast, self.display = width, device, autocast, display
         self.cache = cache / "features" if cache else None
-        self.key = _key(asdict(architecture), str(autocast), *_bytes_of(encoder))
+        self.key = _key(asdict(architecture), *_bytes_of(encoder))
         self._views: list[FrozenViews] = []
         self._wanted: list[tuple[FrozenViews, str]] = []
         self._rehearsing, self._left = False, 0
@@ -81,15 +82,25 @@ class FrozenBackbone:
         for views, kind in self._wanted:
             views.load(kind)
 
-    def attach(self, network: nn.Module) -> None:
-        """Put the backbone in front of every trained head: the network now takes images."""
-        for number, part in enumerate([m for m in network.modules() if isinstance(m, Classifier)]):
+    def attached(self, network: nn.Module) -> nn.Module:
+        """A copy of the network with the backbone in front of every trained head: it takes images."""
+        whole = copy.deepcopy(network)
+        for number, part in enumerate([m for m in whole.modules() if isinstance(m, Classifier)]):
             part.encoder = copy.deepcopy(self.encoder) if number else self.encoder
+        return whole
+
+    def known(self, pair: DomainPair) -> DomainPair:
+        """The domains with features of the test view in place of images, for the network without the backbone."""
+        labeled, unlabeled = (
+            replace(part, store=Store(views.load("test")[0], part.store.key))
+            for part, views in zip(pair.parts.values(), self._views, strict=True)
+        )
+        return replace(pair, labeled=labeled, unlabeled=unlabeled)
 
     def _features(self, role: str, store: Store, views: Views, name: ViewName) -> Tensor:
         """Features of one view of all samples (N, D), from the cache if they are there."""
         self._left -= 1
-        key = _key(self.key, store.key, _definition(views, name.kind), name)
+        key = _key(self.key, store.key, str(self._precision(name)), _definition(views, name.kind), name)
         if self.cache is None:
             return self._computed(role, store, views, name)
         file = self.cache / f"{key}.npy"
@@ -106,6 +117,10 @@ class FrozenBackbone:
                 self.display.note(f"note: features are not cached: {error}")
             return features
 
+    def _precision(self, name: ViewName) -> torch.dtype | None:
+        """Full for the test view: its features are those that the finished model, which is tested on them, computes."""
+        return None if name.kind == "test" else self.autocast
+
     def _computed(self, role: str, store: Store, views: Views, name: ViewName) -> Tensor:
         random = BatchRandom(self.device, seed=seed_for(f"{name.kind} features", name.number))
         progress = self.display.counter(f"features of {role} samples, {name.kind} view {name.number + 1}")
@@ -117,7 +132,7 @@ class FrozenBackbone:
                 progress(int(rows[-1]) + 1, len(store))
 
         begun, features = time.monotonic(), torch.empty(len(store), self.width)
-        encode(self.encoder, batches(), features, self.autocast)
+        encode(self.encoder, batches(), features, self._precision(name))
         self._say_how_long(time.monotonic() - begun)
         return features
 

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from unihssl.api import measure, settings_of
 from unihssl.data.batch_random import seed_for
 from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
@@ -17,6 +16,8 @@ from unihssl.evaluation.samples import known_samples, unknown_samples
 from unihssl.experiments.plots.features import MOST_POINTS
 from unihssl.models.backbones import EncoderFactory
 from unihssl.models.classifier import Classifier, main_classifier
+from unihssl.pipeline.measure import measure
+from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
 BATCH = 256
@@ -87,7 +88,7 @@ def starting_encoder(run: RunFolder, model: Model) -> nn.Module:
     with torch.random.fork_rng([]):
         torch.manual_seed(seed_for("weights", settings.seed))
         vectors, channels = model.architecture.vector_size, model.architecture.channels
-        encoder, _ = EncoderFactory(settings.backbone, settings.weights, vectors, channels)()
+        encoder, _ = EncoderFactory(settings.backbone, settings.weights, vectors, channels, settings.input_size)()
     return encoder.to(model.device).eval()
 
 

@@ -1,0 +1,87 @@
+"""What somebody gives a model to predict on, as a domain: paths, arrays, images of Pillow."""
+
+import dataclasses
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from unihssl.data.domain import UNKNOWN, Domain
+from unihssl.data.images import SUFFIXES, find_images
+from unihssl.data.readers import left_out_note, read
+from unihssl.data.rendering import render
+from unihssl.errors import UserError
+
+if TYPE_CHECKING:
+    from unihssl.evaluation.model import Model
+
+
+def given_domain(samples: Any, model: "Model") -> Domain:
+    """The samples as a domain without known classes; what the model cannot take is refused."""
+    if isinstance(samples, Domain):
+        return samples
+    if pictures := _pil_images(samples):
+        samples = np.stack([render(_png(picture), model.rendering())[0] for picture in pictures])
+    paths = _image_paths(samples)
+    if paths is not None:
+        names, classes = tuple(str(p) for p in paths), tuple(model.classes_.tolist())
+        unknown = np.full(len(paths), UNKNOWN)
+        return Domain("images", paths, names, unknown, classes, notes=_left_out_notes(samples))
+    # A list of two is two samples here, not samples and labels.
+    reading = dataclasses.replace(model.settings, target_labels="")
+    found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
+    expected = model.architecture.vector_size
+    shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
+    if not expected and len(shape) == 2 and shape[1] in (1, 3) and model.stored_size[1] not in (1, 3):
+        raise UserError(f"got an array of shape {np.shape(samples)}, which looks like one image: pass x[None]")
+    if (expected and shape != (expected,)) or (not expected and len(shape) < 2):
+        wanted = f"vectors of length {expected}" if expected else "images"
+        raise UserError(f"this model takes {wanted}, and got samples of shape {shape}")
+    return Domain(found.name, found.items, tuple(found.names), np.full(len(found.names), UNKNOWN), ())
+
+
+def _pil_images(samples: Any) -> list[Image.Image]:
+    """The images of Pillow that were given, one or a list; empty if these are something else."""
+    listed = samples if isinstance(samples, list | tuple) else [samples]
+    return list(listed) if all(isinstance(sample, Image.Image) for sample in listed) else []
+
+
+def _png(image: Image.Image) -> bytes:
+    """The image as a file, so that it is decoded like one."""
+    buffer = io.BytesIO()
+    turned = ImageOps.exif_transpose(image)
+    (turned.convert("RGB") if turned.mode == "CMYK" else turned).save(buffer, "PNG", compress_level=0)
+    return buffer.getvalue()
+
+
+def _image_paths(samples: Any) -> list[Path] | None:
+    """The image files of a folder, a path or a list of either; None if these are not paths to images."""
+    if isinstance(samples, str | Path):
+        samples = [samples]
+    if not isinstance(samples, list | tuple) or not all(isinstance(s, str | Path) for s in samples):
+        return None
+    if not len(samples):
+        raise UserError("no samples were given")
+    paths: list[Path] = []
+    for given in map(Path, samples):
+        if given.is_dir():
+            paths += find_images(given)
+        elif not given.exists():
+            raise UserError(f"{given}: no such image or folder")
+        elif given.suffix.lower() in (".npy", ".npz", ".csv"):
+            return None
+        else:
+            paths.append(given)
+    if not paths:
+        others = "".join(f"; {note}" for note in _left_out_notes(samples))
+        raise UserError(f"{samples[0]}: no images found (looked for {', '.join(sorted(SUFFIXES))}){others}")
+    return paths
+
+
+def _left_out_notes(samples: Any) -> tuple[str, ...]:
+    """A note for each folder in which files are left out by their suffix."""
+    given = [Path(s) for s in ([samples] if isinstance(samples, str | Path) else samples)]
+    notes = {folder: left_out_note(folder) for folder in given if folder.is_dir()}
+    return tuple(f"{folder}: {note}" for folder, note in notes.items() if note)

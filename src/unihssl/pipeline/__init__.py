@@ -1,0 +1,1 @@
+"""A run from its two sources to a measured model: the steps that `fit` and `unihssl train` share."""

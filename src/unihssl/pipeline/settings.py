@@ -1,0 +1,42 @@
+"""The settings of a run that exists: as it saved them, and with what was asked for when it is resumed."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from unihssl import methods
+from unihssl.config import Settings, changes_result, parse, parse_saved
+from unihssl.errors import UserError
+from unihssl.methods.recipe import all_knobs, with_full_paths
+from unihssl.run_folder import RunFolder
+
+
+def settings_of(folder: RunFolder) -> Settings:
+    """The settings a run was made with; the defaults for a saved model, which has none."""
+    settings: Settings = parse_saved(folder.read_config(), (Settings,))[0] if folder.is_run else Settings()
+    return settings
+
+
+def resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Settings, Any]:
+    """The run's own settings; those given again must agree unless they do not change the result."""
+    saved = folder.read_config()
+    method = methods.get(str(saved.get("method", Settings.method)))
+    kinds = (Settings, method.Params)
+    before = all_knobs(*parse_saved(saved, kinds))
+    for name in ("method", "preset"):  # first: other settings may not be those of another method
+        if asked.get(name) not in (None, "", before[name]):
+            raise UserError(f"{folder.path}: a resumed run keeps its settings, but {name} was {before[name]}")
+    settings, params = parse(before | {name: value for name, value in asked.items() if name != "preset"}, kinds)
+    settings = with_full_paths(settings)
+    changed = [
+        f"{name} was {before[name]}, now {value}"
+        for name, value in all_knobs(settings, params).items()
+        if changes_result(name, *kinds) and before[name] != value
+    ]
+    if changed:
+        raise UserError(f"{folder.path}: a resumed run keeps its settings, but {'; '.join(changed)}")
+    return settings, params
+
+
+def given_or_saved(source: Any, saved: str) -> Any:
+    """The source a resumed run was given again, else the one it began with."""
+    return saved if source is None or (isinstance(source, str) and not source) else source

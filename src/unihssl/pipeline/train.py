@@ -1,0 +1,121 @@
+"""Training in a run directory, from the sources to the measured model."""
+
+import copy
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from unihssl.config import Settings
+from unihssl.data.batch_random import seed_for
+from unihssl.data.cache import cache_folder
+from unihssl.data.pair import load_pair, read_domains, vector_size
+from unihssl.data.target_labels import IN_MEMORY
+from unihssl.errors import Setting, UserError
+from unihssl.evaluation.model import Model, load_model
+from unihssl.methods.recipe import absolute, all_knobs, resolve
+from unihssl.models.backbones import EncoderFactory
+from unihssl.pipeline.describe_run import describe_run
+from unihssl.pipeline.make_trainer import make_trainer
+from unihssl.pipeline.measure import finish_run, reference_features
+from unihssl.pipeline.settings import given_or_saved, resumed_settings
+from unihssl.run_folder import RunFolder, RunLock
+from unihssl.training.callbacks import Callback, running, with_own
+from unihssl.training.display import Display
+from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
+from unihssl.training.frozen import FrozenBackbone
+from unihssl.training.watch import Watch
+
+_training = threading.Lock()  # torch's random state belongs to the process: runs in other threads wait
+
+
+def train(
+    out: Path,
+    labeled: Any,
+    unlabeled: Any,
+    knobs: Mapping[str, Any],
+    *,
+    target_labels: Any = None,
+    resume: bool,
+    display: Display,
+    concurrent_runs: int = 1,
+    callbacks: Sequence[Callback] = (),
+) -> Model:
+    """Train in a run directory, from its checkpoint if there is one; a finished run is only loaded.
+
+    With several processes each runs this, and the first alone writes and measures. `concurrent_runs` is how many runs
+    share this machine's memory and its GPU, this one included. Runs in several threads of a process take turns.
+    """
+    folder = RunFolder(out)
+    if isinstance(target_labels, str | Path):
+        knobs, target_labels = {**knobs, "target_labels": str(target_labels)}, None
+    elif target_labels is not None:
+        knobs = {**knobs, "target_labels": IN_MEMORY}
+    resumed = resume and folder.is_run
+    if resumed:
+        settings, params = resumed_settings(folder, knobs)
+        labeled, unlabeled = given_or_saved(labeled, settings.labeled), given_or_saved(unlabeled, settings.unlabeled)
+    elif resume and (labeled is None or (isinstance(labeled, str) and not labeled)):
+        raise UserError(f"{out}: there is no run to resume")
+    else:
+        settings, params = resolve(knobs)
+    fabric = make_fabric(settings)
+    with (
+        _training,
+        Watch(fabric, folder, display.spell),
+        RunLock(folder, resume=resume) if fabric.is_global_zero else nullcontext(),
+        torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
+    ):
+        if not fabric.is_global_zero:
+            display.silence()
+        if folder.is_finished:
+            display.note(f"{out}: this run has finished already")
+            return load_model(out)
+        if resume and not folder.checkpoint.exists():
+            display.note(f"{out}: nothing has been saved here yet: starting from the beginning")
+        source, target = read_domains(labeled, unlabeled, settings, target_labels)
+        if vector_size(source) and not resumed:
+            settings, params = resolve({"backbone": "mlp"} | dict(knobs))
+        settings = replace(settings, labeled=absolute(source.name), unlabeled=absolute(target.name))
+        torch.manual_seed(seed_for("weights", settings.seed))
+        s = settings
+        encoders = EncoderFactory(s.backbone, s.weights, vector_size(source), s.channels, s.input_size)
+        pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
+        frozen = _frozen(fabric, encoders, settings, display) if settings.train == "head" else None
+        trainer = make_trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
+        if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
+            describe_run(folder, settings, params, pair, knobs, resumed)
+        own = with_own(callbacks, settings) if fabric.is_global_zero else []
+        with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
+            if frozen:
+                frozen.compute()
+            trainer.fit(pair.truth, display, own)
+            network, backbone, place = trainer.method.network, encoders.architecture, fabric.device
+            windows = {role: part.windows for role, part in pair.parts.items()}
+            model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
+            tester, samples = model, pair
+            if frozen:  # features of the test view are known, and need not be computed again to test its head
+                tester, samples = copy.copy(model), frozen.known(pair)
+                model.network = frozen.attached(network).to(place).eval()
+            model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
+            model.folder = out
+            if fabric.is_global_zero:
+                model.reference = tester.reference = reference_features(tester, samples, settings.seed)
+                finish_run(model, tester, samples, settings, folder, display)
+            outcome.model = model
+        return model
+
+
+def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:
+    """The backbone that stays as it is."""
+    if encoders.architecture.takes_vectors:
+        raise UserError(
+            f"{Setting('train', 'head')} freezes a backbone of images, and these are feature vectors: leave it out"
+        )
+    encoder, width = encoders()
+    autocast, cache = autocast_dtype(settings, fabric.device), cache_folder(settings.cache)
+    return FrozenBackbone(encoder, width, encoders.architecture, fabric.device, autocast, cache, display)

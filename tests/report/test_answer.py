@@ -1,0 +1,156 @@
+"""What the report says, and what it must not say."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from unihssl.errors import UserError
+from unihssl.experiments.results import read_records
+from unihssl.report.answer import accuracies, next_steps, paragraph, verdict
+from unihssl.report.compare import compared, is_single, write_comparison
+from unihssl.report.facts import RunFacts, baseline_beside
+from unihssl.report.figures import reliability, risk_coverage
+
+CHECK: dict[str, Any] = {
+    "n": 500,
+    "domain_told": {"labeled": {"value": 0.9}, "unlabeled": {"value": 0.9}, "mean": 0.9, "held_out": True},
+    "confidence": {"unlabeled": 0.9, "labeled": 0.95},
+    "class_shares": {"predicted": {"a": 0.5, "b": 0.5}, "labels": {"a": 0.5, "b": 0.5}, "distance": 0.0},
+    "view_agreement": 0.9,
+    "rule_agreement": {},
+    "trusted": None,
+}
+
+
+def part(right: int, n: int) -> dict[str, Any]:
+    return {
+        "n": n,
+        "accuracy": right / n,
+        "class_accuracy": {"a": 0.5},
+        "confusion": {"a": {"a": right, "b": n - right}},
+    }
+
+
+def make_run(folder: Path, method: str = "unihssl", seed: int = 0, **result: Any) -> Path:
+    folder.mkdir(parents=True)
+    config = {
+        "method": method,
+        "backbone": "small_cnn",
+        "seed": seed,
+        "labeled": "/x/scans_a",
+        "unlabeled": "/x/scans_b",
+    }
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    (folder / "result.json").write_text(json.dumps({"warnings": [], "unlabeled_check": CHECK} | result))
+    return folder
+
+
+def test_without_labels_of_b_its_accuracy_is_unknown(tmp_path):
+    facts = RunFacts.read(make_run(tmp_path / "run", labeled=part(90, 100)))
+    a, b, both = accuracies(facts)
+    assert (a.value, b.value, both.value) == (0.9, None, None)
+    assert (round(a.low, 3), round(a.high, 3), a.count) == (0.824, 0.951, "90 of 100 right")  # Clopper-Pearson
+    said = " ".join(paragraph(facts, None))
+    assert "On B it is unknown" in said and said.count("90.0%") == 1 and "scans_b" in said
+    found = verdict(facts)
+    assert found.level == "good" and found.words.endswith("but it was not measured")
+    assert any("unihssl audit" in command for _, command in next_steps(facts, None))
+
+
+def test_an_audit_measures_b(tmp_path):
+    run = make_run(tmp_path / "run", labeled=part(90, 100))
+    answer = {"n": 50, "accuracy": {"value": 0.8, "low": 0.66, "high": 0.9, "n": 50}}
+    (run / "audit.json").write_text(json.dumps(answer))
+    b = accuracies(RunFacts.read(run))[1]
+    assert b.value == 0.8 and "audit" in b.source and b.count == "40 of 50 right"
+
+
+@pytest.mark.parametrize(
+    ("right_on_b", "warnings", "level", "words"),
+    [
+        (45, [], "bad", "not learnt: 45.0%, against 90.0% on A"),
+        (70, [], "doubt", "learnt in part"),
+        (88, [], "good", "was learnt: 88.0%"),
+        (88, ["doubtful"], "doubt", "learnt in part"),
+    ],
+)
+def test_the_verdict_goes_by_labels_of_b_where_there_are_some(tmp_path, right_on_b, warnings, level, words):
+    run = make_run(tmp_path / "run", labeled=part(90, 100), unlabeled=part(right_on_b, 100), warnings=warnings)
+    found = verdict(RunFacts.read(run))
+    assert found.level == level and words in found.words
+
+
+def test_a_run_that_is_no_better_than_the_baseline_beside_it_is_told_so(tmp_path):
+    ours = RunFacts.read(make_run(tmp_path / "ours", labeled=part(90, 100), unlabeled=part(85, 100)))
+    make_run(tmp_path / "another", "supervised", seed=1, labeled=part(90, 100), unlabeled=part(10, 100))
+    assert baseline_beside(ours) is None  # another seed
+    make_run(tmp_path / "sup", "supervised", labeled=part(90, 100), unlabeled=part(84, 100))
+    baseline = baseline_beside(ours)
+    assert baseline is not None and baseline.folder.path.name == "sup"
+    assert "better than by Supervised" in verdict(ours, baseline).words
+    assert "reaches 90.0% on A, 84.0% on B" in " ".join(paragraph(ours, baseline))
+
+
+def test_without_labels_a_warning_or_a_doubt_is_the_verdict(tmp_path):
+    warned = make_run(tmp_path / "a", warnings=["the unlabeled domain was probably not learnt: so"])
+    assert verdict(RunFacts.read(warned)).level == "bad"
+    doubtful = make_run(tmp_path / "b", warnings=["it is doubtful that the unlabeled domain was learnt: so"])
+    assert verdict(RunFacts.read(doubtful)).words == "It is doubtful that domain B was learnt"
+    unsure = make_run(tmp_path / "c", unlabeled_check=CHECK | {"confidence": {"unlabeled": 0.6}})
+    assert verdict(RunFacts.read(unsure)).level == "doubt"
+    old = make_run(tmp_path / "d", unlabeled_check=None)
+    assert "did not check" in verdict(RunFacts.read(old)).reasons[0]
+
+
+def test_reliability_and_risk_against_loops():
+    rng = np.random.default_rng(0)
+    confidence = rng.uniform(0.1, 1, 400)
+    right = rng.uniform(size=400) < confidence**2
+    x, y, weights, error = reliability(confidence, right)
+    slow, bins = 0.0, 0
+    for b in range(10):
+        rows = [i for i in range(400) if b / 10 <= confidence[i] < (b + 1) / 10]
+        if rows:
+            bins += 1
+            slow += len(rows) / 400 * abs(sum(confidence[rows]) / len(rows) - sum(right[rows]) / len(rows))
+    assert error == pytest.approx(slow) and len(x) == len(y) == bins and weights.sum() == pytest.approx(1)
+    coverage, risk = risk_coverage(confidence, right)
+    for share, wrong in zip(coverage[::20], risk[::20], strict=True):
+        surest = sorted(range(400), key=lambda i: -confidence[i])[: round(share * 400)]
+        assert wrong == pytest.approx(sum(not right[i] for i in surest) / len(surest))
+
+
+def test_runs_side_by_side_are_tested_where_seeds_allow(tmp_path):
+    for seed, (ours, base) in enumerate([(90, 60), (92, 63), (91, 59)]):
+        make_run(
+            tmp_path / "runs" / f"ours-{seed}",
+            seed=seed,
+            **dict.fromkeys(("labeled", "unlabeled", "pooled"), part(ours, 100)),
+        )
+        make_run(
+            tmp_path / "runs" / f"sup-{seed}",
+            "supervised",
+            seed,
+            **dict.fromkeys(("labeled", "unlabeled", "pooled"), part(base, 100)),
+        )
+    records = read_records([tmp_path / "runs"])
+    found = compared(records, "unihssl")
+    assert [row.name for row in found.rows] == ["unihssl", "supervised"] and found.rows[0].means[0] == "91.0% ± 1.0"
+    assert found.rows[1].differences[0].startswith("-30.3 ± ") and found.rows[1].differences[0].endswith("significant)")
+    two = [r for r in records if r.seed < 2]
+    assert compared(two, "unihssl").rows[1].differences[0] == "-29.5, not tested"
+    page = write_comparison([tmp_path / "runs"], tmp_path / "new" / "comparison.html").read_text()
+    assert "corrected resampled t-test" in page and "Domain B was learnt" in page
+
+
+def test_one_run_is_reported_and_several_are_compared(tmp_path):
+    one, other = make_run(tmp_path / "runs" / "one"), make_run(tmp_path / "runs" / "other", seed=1)
+    assert is_single([one]) and not is_single([one, other]) and not is_single([tmp_path / "runs"])
+    for bad, message in ((tmp_path / "none", "no such run directory"), (tmp_path, "not a run directory")):
+        assert is_single([bad]) or bad == tmp_path
+        with pytest.raises(UserError, match=message):
+            RunFacts.read(bad)
