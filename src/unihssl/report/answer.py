@@ -81,7 +81,7 @@ def paragraph(facts: RunFacts, baseline: RunFacts | None) -> list[str]:
     said = [
         f"The method {facts.method} was trained with the backbone {facts.settings.get('backbone', '?')}{trained}: "
         f"domain A, with labels, is {facts.domain('labeled')}; domain B, without, is {facts.domain('unlabeled')}; "
-        f"{counted(len(facts.classes), 'class').replace('classs', 'classes')}."
+        f"{len(facts.classes)} classes."
     ]
     said.append(
         f"On A's {a.source} its accuracy is {a.words}."

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from unihssl import methods
-from unihssl.config import knob_fields
+from unihssl.config import Settings, knob_fields
 from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.experiments.paper import FLOOR
@@ -123,6 +123,4 @@ def baseline_beside(facts: RunFacts) -> RunFacts | None:
 
 
 def _fields(method: str) -> dict[str, Any]:
-    from unihssl.config import Settings
-
     return knob_fields(Settings, methods.get(method).Params)
