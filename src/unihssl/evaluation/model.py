@@ -173,14 +173,18 @@ class Model:
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
 
     def decode(self, domain: Domain, role: str = "") -> tuple[Domain, Store]:
-        """Decode samples as the model was trained to see them; `role` (labeled, unlabeled) if it is known.
+        """Decode samples as the model was trained to see them; `role` (labeled, unlabeled) if it is known."""
+        return fill_store(domain, self.rendering(role))
 
-        If not, an image of more than 8 bits gets the window of the domain that stores images as it does.
+    def rendering(self, role: str = "") -> Rendering:
+        """How images of a domain are decoded.
+
+        If it is not known, an image of more than 8 bits gets the window of the domain that stores images as it does.
         """
         found = [self.windows.get(role, {})] if role else list(self.windows.values())
         kinds = {kind for windows in found for kind in windows}
         candidates = {kind: tuple(windows[kind] for windows in found if kind in windows) for kind in kinds}
-        return fill_store(domain, Rendering(self.stored_size, self.architecture.channels, candidates))
+        return Rendering(self.stored_size, self.architecture.channels, candidates)
 
     def _of_all(self, samples: Any) -> Predictions:
         """Predictions for all samples. An unreadable file is an error if it was named, else a warning."""
