@@ -71,3 +71,30 @@ def client(folder) -> Iterator[Callable[..., Any]]:
             return stack.enter_context(TestClient(app, base_url="http://127.0.0.1:8000"))
 
         yield make
+
+
+@pytest.fixture
+def running(folder) -> Callable[..., Any]:
+    """`with running(limits) as address:` serves the model on a port, in a thread."""
+    import threading
+    from contextlib import contextmanager
+
+    from unihssl.serving.app import create_app
+    from unihssl.serving.limits import Limits
+    from unihssl.serving.predictor import open_predictor
+    from unihssl.serving.server import address, bind, make_server
+
+    @contextmanager
+    def serve(limits: Limits | None = None, token: str | None = None) -> Iterator[str]:
+        limits = limits or Limits()
+        server = make_server(create_app(open_predictor(folder, "cpu"), limits, token), limits)
+        with bind("127.0.0.1", 0) as listening:
+            thread = threading.Thread(target=server.run, args=([listening],))
+            thread.start()
+            try:
+                yield address(listening)
+            finally:
+                server.should_exit = True
+                thread.join()
+
+    return serve

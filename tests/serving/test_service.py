@@ -1,6 +1,7 @@
 """What the service answers, through FastAPI's test client."""
 
 import base64
+import tempfile
 
 import numpy as np
 import pytest
@@ -133,3 +134,10 @@ def test_without_a_token_other_sites_are_refused(client):
         assert service.get("/model", headers=headers).status_code == 403
     for headers in ({"Host": "localhost:8000"}, {"Host": "[::1]:8000"}, {"Origin": "http://127.0.0.1:8000"}):
         assert service.get("/model", headers=headers).status_code == 200
+
+
+def test_nothing_is_written_to_the_disk(client, monkeypatch):
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", lambda _: pytest.fail("written"))
+    large = encoded(np.random.default_rng(0).integers(0, 256, (800, 800, 3), dtype=np.uint8), "BMP")
+    assert len(large) > 1_900_000
+    assert client().post("/predict", files=files(large, large)).status_code == 200

@@ -40,7 +40,7 @@ def serve(
     from unihssl.serving.app import create_app
     from unihssl.serving.limits import MEGA, Limits
     from unihssl.serving.predictor import open_predictor
-    from unihssl.serving.server import address, bind, is_loopback, run_server
+    from unihssl.serving.server import address, bind, is_loopback, make_server
 
     if not is_loopback(host) and not token:
         raise UserError(f"--host {host}: other machines reach it, so that a --token is needed (or UNIHSSL_TOKEN)")
@@ -57,4 +57,4 @@ def serve(
         app = create_app(open_predictor(model, device), limits, token or None)
         typer.echo(f"Serving {model} at {address(listening)} (Ctrl-C ends)")
         with suppress(KeyboardInterrupt):
-            run_server(app, listening, limits)
+            make_server(app, limits).run([listening])

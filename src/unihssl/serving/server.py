@@ -35,8 +35,8 @@ def address(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
-def run_server(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
-    """Serve until Ctrl-C. Requests on their way are still answered."""
+def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+    """`make_server(app, limits).run([bind(host, port)])` serves until Ctrl-C; requests on their way are answered."""
 
     class Protocol(H11Protocol):
         """uvicorn waits for the header of a first request without end; this does not."""
@@ -60,4 +60,4 @@ def run_server(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
         limit_concurrency=limits.connections,
         timeout_graceful_shutdown=5,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    return uvicorn.Server(config)
