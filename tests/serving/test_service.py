@@ -1,6 +1,7 @@
 """What the service answers, through FastAPI's test client."""
 
 import base64
+import struct
 import tempfile
 
 import numpy as np
@@ -74,6 +75,7 @@ def form(*parts: bytes) -> dict:
 HEAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
 MANY = files(*(b"x" for _ in range(4)))
 NOISE = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+BMP = encoded(NOISE[:2, :2], "BMP")
 BAD = {  # what is sent, the status, what the answer says
     "no image": ({"json": {"images": []}}, 422, "no image"),
     "not json": ({"content": b"{", "headers": {"content-type": "application/json"}}, 422, "not JSON"),
@@ -90,7 +92,8 @@ BAD = {  # what is sent, the status, what the answer says
     "cut short": ({"files": files(encoded(NOISE)[:900])}, 422, "0.png: cannot be decoded"),
     "one of two": ({"files": files(encoded(NOISE[:5, :5]), b"hello")}, 415, "1.png"),
     "too many files": ({"files": MANY}, 413, "at most 3"),
-    "too many pixels": ({"files": files(encoded(np.zeros((101, 100), np.uint8)))}, 413, "100x101 pixels; at most 0.01"),
+    "too many pixels": ({"files": files(encoded(np.zeros((101, 100), np.uint8)))}, 413, "at most 0.01 megapixels"),
+    "a pixel bomb": ({"files": files(BMP[:18] + struct.pack("<ii", 65536, 65536) + BMP[26:])}, 413, "too many pixels"),
     "too many bytes": ({"content": bytes(60_001)}, 413, "at most 0.06 MB"),
     "no boundary": ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 422, "multipart"),
     "no end": (form(HEAD, encoded(NOISE[:9, :9])), 422, "no image"),
@@ -130,7 +133,7 @@ def test_a_token_is_asked_for(client, pngs):
 
 def test_without_a_token_other_sites_are_refused(client):
     service = client()
-    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "null"}):
+    for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "[::1"}):
         assert service.get("/model", headers=headers).status_code == 403
     for headers in ({"Host": "localhost:8000"}, {"Host": "[::1]:8000"}, {"Origin": "http://127.0.0.1:8000"}):
         assert service.get("/model", headers=headers).status_code == 200

@@ -72,16 +72,14 @@ class Guard:
     def _check(self, scope: Scope, headers: Headers) -> None:
         """By the header alone: where the request comes from, the token, the announced size."""
         if self._token is None:
-            host = urlsplit(f"//{headers.get('host', '')}")
-            origin = headers.get("origin")
-            if host.hostname not in LOOPBACK or (origin is not None and urlsplit(origin).netloc != host.netloc):
+            if not _from_this_machine(headers.get("host", ""), headers.get("origin")):
                 raise RefusedError(403, "only this machine's own pages and programs may ask: see --host and --token")
         elif scope["path"] not in OPEN:
             given = headers.get("authorization", "")
             if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
                 raise RefusedError(401, "this service needs its token: send the header Authorization: Bearer TOKEN")
         size = headers.get("content-length", "0")
-        if size.isdigit() and int(size) > self._limits.body_bytes:
+        if size.isdecimal() and int(size) > self._limits.body_bytes:
             raise self._too_large()
 
     async def _read(self, body: "Body") -> None:
@@ -132,6 +130,15 @@ class Guard:
             await send(message)
 
         return recorded
+
+
+def _from_this_machine(host: str, origin: str | None) -> bool:
+    """Whether the service was asked by a local name, and not by a page of another site."""
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:
+        return False
+    return name in LOOPBACK and (origin is None or origin == f"http://{host}")
 
 
 class Body:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 from typing import NamedTuple
 
 import numpy as np
-from PIL import UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError
 from starlette.datastructures import Headers, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
@@ -51,11 +51,12 @@ def decode(upload: Upload, how: Rendering, limits: Limits) -> np.ndarray:
     try:
         height, width = header_size(io.BytesIO(content))
         if height * width > limits.pixels:
-            most = f"at most {limits.pixels / MEGA:g} megapixels are decoded"
-            raise RefusedError(413, f"{name}: {width}x{height} pixels; {most}")
+            raise _too_many_pixels(name, limits)
         return render(content, how)[0]
     except RefusedError:
         raise
+    except Image.DecompressionBombError:  # so many that Pillow does not even open it
+        raise _too_many_pixels(name, limits) from None
     except UnidentifiedImageError:
         raise RefusedError(415, f"{name}: not an image of a known format ({', '.join(FORMATS)})") from None
     except WrongChannelsError as error:
@@ -115,6 +116,10 @@ def _shown(name: str | None, position: int) -> str:
 
 def _too_many(limits: Limits) -> RefusedError:
     return RefusedError(413, f"too many images: at most {limits.files} in one request")
+
+
+def _too_many_pixels(name: str, limits: Limits) -> RefusedError:
+    return RefusedError(413, f"{name}: too many pixels; at most {limits.pixels / MEGA:g} megapixels are decoded")
 
 
 def _bad_form(why: str) -> RefusedError:
