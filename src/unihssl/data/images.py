@@ -72,19 +72,24 @@ def upright_size(path: Path) -> tuple[int, int]:
     """Height and width after EXIF rotation, from the header alone."""
     check_regular(path)
     with path.open("rb") as file:
-        head = file.read(HEAD)
-        file.seek(0)
-        if is_dicom(head):
-            return dicom.size(file)
-        try:
-            with Image.open(file, formats=PILLOW) as image:
-                turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
-                return (image.width, image.height) if turned else (image.height, image.width)
-        except UnidentifiedImageError:
-            if not is_tiff(head):
-                raise
-        file.seek(0)
-        return tiff.size(file)
+        return header_size(file)
+
+
+def header_size(file: BinaryIO) -> tuple[int, int]:
+    """The same of an open file."""
+    head = file.read(HEAD)
+    file.seek(0)
+    if is_dicom(head):
+        return dicom.size(file)
+    try:
+        with Image.open(file, formats=PILLOW) as image:
+            turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+            return (image.width, image.height) if turned else (image.height, image.width)
+    except UnidentifiedImageError:
+        if not is_tiff(head):
+            raise
+    file.seek(0)
+    return tiff.size(file)
 
 
 def load_square(file: Path | BinaryIO, height: int, width: int) -> np.ndarray:

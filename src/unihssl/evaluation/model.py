@@ -172,9 +172,13 @@ class Model:
         return dataclasses.replace(self.predict_store(store), names=domain.names, notes=domain.notes)
 
     def decode(self, domain: Domain, role: str = "") -> tuple[Domain, Store]:
-        """Decode samples as the model was trained to see them; `role` (labeled, unlabeled) if it is known.
+        """Decode samples as the model was trained to see them; `role` (labeled, unlabeled) if it is known."""
+        return fill_store(domain, self.rendering(role))
 
-        If not, an image of more than 8 bits gets the window of the domain that stores images as it does.
+    def rendering(self, role: str = "") -> Rendering:
+        """How images of a domain are decoded.
+
+        If it is not known, an image of more than 8 bits gets the window of the domain that stores images as it does.
         """
         return fill_store(domain, self.rendering(role))
 

@@ -1,0 +1,60 @@
+"""`unihssl serve`"""
+
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+
+import typer
+
+from unihssl.cli.options import DEVICE
+from unihssl.errors import UserError
+
+PACKAGES = ("fastapi", "uvicorn", "python_multipart", "prometheus_client")
+
+
+def serve(
+    model: Path = typer.Argument(
+        help="Run directory, a folder written by save(), or a file written by export (.onnx)."
+    ),
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; others than this machine's own need --token."),
+    port: int = typer.Option(8000, min=0, max=65535, help="Port; 0 takes a free one."),
+    token: str | None = typer.Option(
+        None, envvar="UNIHSSL_TOKEN", help="What clients send in the header Authorization: Bearer TOKEN."
+    ),
+    max_mb: float = typer.Option(20, min=0.01, help="Megabytes of one request."),
+    max_megapixels: float = typer.Option(40, min=0.01, help="Megapixels of one image."),
+    max_files: int = typer.Option(32, min=1, help="Images of one request."),
+    max_requests: int = typer.Option(64, min=1, help="Requests worked on at once; more are told to try again."),
+    timeout: float = typer.Option(30, min=0.1, help="Seconds in which a request must have arrived."),
+    device: str = DEVICE,
+) -> None:
+    """Serve a trained model: a page for people, HTTP for programs.
+
+    Programs POST images to /predict; /openapi.json describes it, /health and /metrics watch it. From an .onnx file the
+    same is served without novelty and heat maps.
+    """
+    if missing := [name for name in PACKAGES if find_spec(name) is None]:
+        raise UserError(f"serving needs packages that are not installed ({missing[0]}): pip install 'unihssl[serve]'")
+
+    from unihssl.interrupt import termination_interrupts
+    from unihssl.serving.app import create_app
+    from unihssl.serving.limits import MEGA, Limits
+    from unihssl.serving.predictor import open_predictor
+    from unihssl.serving.server import address, bind, is_loopback, make_server
+
+    if not is_loopback(host) and not token:
+        raise UserError(f"--host {host}: other machines reach it, so that a --token is needed (or UNIHSSL_TOKEN)")
+    body, pixels = round(max_mb * MEGA), round(max_megapixels * MEGA)
+    limits = Limits(
+        body_bytes=body,
+        total_bytes=max(Limits.total_bytes, body),
+        pixels=pixels,
+        files=max_files,
+        requests=max_requests,
+        seconds=timeout,
+    )
+    with bind(host, port) as listening, termination_interrupts():
+        app = create_app(open_predictor(model, device), limits, token or None)
+        typer.echo(f"Serving {model} at {address(listening)} (Ctrl-C ends)")
+        with suppress(KeyboardInterrupt):
+            make_server(app, limits).run([listening])

@@ -1,0 +1,121 @@
+"""The service: its routes, and how a request becomes an answer."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+
+from unihssl.data.machine import cpus
+from unihssl.serving.answers import Answer, Answers, Question, answer
+from unihssl.serving.batching import Batcher
+from unihssl.serving.guard import Guard
+from unihssl.serving.limits import Limits, RefusedError
+from unihssl.serving.metrics import Metrics
+from unihssl.serving.predictor import Predictor
+from unihssl.serving.uploads import FORMATS, decode, read_uploads
+
+BATCH = 32  # images that the model sees at once
+ABOUT = ("method", "backbone", "stored_size", "unihssl_version", "audit")
+BODY = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"files": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                }
+            },
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["images"],
+                    "properties": {"images": {"type": "array", "items": {"type": "string", "format": "byte"}}},
+                }
+            },
+        },
+    }
+}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    401: {"description": "The token is missing or wrong"},
+    408: {"description": "The request did not arrive in time"},
+    413: {"description": "Too many bytes, pixels or images"},
+    415: {"description": "Not a format that is read"},
+    422: {"description": "Cannot be decoded"},
+    503: {"description": "Busy: try again after the time in Retry-After"},
+}
+
+
+def create_app(predictor: Predictor, limits: Limits | None = None, token: str | None = None) -> FastAPI:
+    """The service as an ASGI application. Without a token it answers only to addresses of this machine."""
+    limits, metrics = limits or Limits(), Metrics()
+    decoders, model_thread = ThreadPoolExecutor(cpus()), ThreadPoolExecutor(1)
+
+    def work(questions: Sequence[Question]) -> list[Answer]:
+        metrics.batches.observe(len(questions))
+        return answer(predictor, questions)
+
+    batcher = Batcher(work, model_thread, BATCH)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        yield
+        decoders.shutdown(wait=False, cancel_futures=True)
+        model_thread.shutdown(wait=False, cancel_futures=True)
+
+    app = FastAPI(
+        title="unihssl", version=version("unihssl"), docs_url=None, redoc_url=None, lifespan=lifespan
+    )  # FastAPI's own pages of documentation load scripts from elsewhere
+    app.add_middleware(Guard, limits=limits, metrics=metrics, token=token)
+    page = files("unihssl.serving").joinpath("page.html").read_text(encoding="utf-8")
+
+    @app.exception_handler(RefusedError)
+    async def refused(request: Request, error: RefusedError) -> JSONResponse:
+        return JSONResponse({"detail": error.detail}, error.status)
+
+    @app.get("/", include_in_schema=False)
+    async def index() -> HTMLResponse:
+        return HTMLResponse(page)
+
+    @app.get("/health")
+    async def health() -> dict[str, str]:
+        """Answers as soon as the model is loaded."""
+        return {"status": "ok"}
+
+    @app.get("/metrics")
+    async def measured() -> Response:
+        """Counters in Prometheus' text format."""
+        return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @app.get("/model")
+    async def model() -> dict[str, Any]:
+        """What the model is, what it tells, and what may be sent."""
+        about = {key: predictor.about.get(key) for key in ABOUT}
+        sent = {"bytes": limits.body_bytes, "pixels": limits.pixels, "files": limits.files, "formats": FORMATS}
+        return about | {"classes": predictor.classes, "heat": predictor.heat is not None, "limits": sent}
+
+    @app.post("/predict", openapi_extra=BODY, responses=REFUSALS)
+    async def predict(request: Request, heat: bool = False) -> Answers:
+        """Classify images: files of a form, or {"images": [base64, ...]}; one that cannot be read refuses all."""
+        begin, loop = time.perf_counter(), asyncio.get_running_loop()
+        uploads = await read_uploads(await request.body(), request.headers.get("content-type", ""), limits)
+        decoding = (loop.run_in_executor(decoders, decode, each, predictor.rendering, limits) for each in uploads)
+        pixels: list[np.ndarray] = await asyncio.gather(*decoding)
+        found = await asyncio.gather(*(batcher(Question(image, heat)) for image in pixels))
+        metrics.seconds.observe(time.perf_counter() - begin)
+        for each in found:
+            metrics.images.inc()
+            metrics.classes.labels(each.label).inc()
+            metrics.abstained.inc(bool(each.abstain))
+        names = (upload.name for upload in uploads)
+        return Answers(predictions=[a.model_copy(update={"name": name}) for a, name in zip(found, names, strict=True)])
+
+    return app

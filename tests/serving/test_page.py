@@ -1,0 +1,100 @@
+"""The page in a real browser."""
+
+import base64
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+EXPECTED = ("401", "415", "ERR_CONNECTION_REFUSED")  # what the tests provoke
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
+
+GIVE = """([kind, name, text]) => {
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+  const data = new DataTransfer();
+  data.items.add(new File([bytes], name));
+  const event = kind === "drop" ? new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true})
+    : new ClipboardEvent("paste", {clipboardData: data, bubbles: true});
+  document.body.dispatchEvent(event);
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser) -> Iterator[Any]:
+    """A page that fails on console errors, and on requests to anywhere but its own server."""
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.set_default_timeout(120_000)
+    sync_api.expect.set_options(timeout=120_000)
+    problems: list[str] = []
+    own = ("http://127.0.0.1:", "data:", "blob:http://127.0.0.1:")
+    page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: None if request.url.startswith(own) else problems.append(request.url))
+    yield page
+    assert [text for text in problems if not any(status in text for status in EXPECTED)] == []
+    page.close()
+
+
+def give(page: Any, kind: str, name: str, content: bytes) -> None:
+    page.evaluate(GIVE, [kind, name, base64.b64encode(content).decode()])
+
+
+def card(page: Any, name: str) -> Any:
+    found = page.locator("article", has=page.get_by_text(name, exact=True))
+    sync_api.expect(found).to_have_attribute("aria-busy", "false")
+    return found
+
+
+def test_drop_paste_and_choose(page, running, model, images, pngs, tmp_path):
+    (tmp_path / "c.png").write_bytes(pngs[2])
+    found = model.predictions(images)
+    sure = (~(model.probabilities(found).max(1) < model.audited["threshold"])).tolist()
+    with running() as address:
+        page.goto(address)
+        sync_api.expect(page.locator("#about")).to_have_text(
+            "unihssl on small_cnn, 3 classes: cat, dog, <b>bird</b>"  # names are text, not markup
+        )
+        give(page, "drop", "a.png", pngs[0])
+        give(page, "paste", "b.png", pngs[1])
+        page.set_input_files("#files", tmp_path / "c.png")
+        for row, name in enumerate(("a.png", "b.png", "c.png")):
+            shown = card(page, name)
+            assert shown.locator("h3").inner_text() == (found.classes[row] if sure[row] else "No answer")
+            assert shown.locator(".classes span").first.inner_text() == found.classes[row]
+            facts = dict(zip(shown.locator("dt").all_inner_texts(), shown.locator("dd").all_inner_texts(), strict=True))
+            assert facts.keys() == {"Confidence", "Domain", "Novelty"}
+            assert facts["Confidence"] == f"{100 * model.calibrated(found)[row].max():.1f}%, calibrated by an audit"
+            assert shown.locator("img").count() == 2  # the image and its heat map
+        assert ".png: " in page.inner_text("#said")  # read out by screen readers
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
+        page.get_by_label("Remove b.png").press("Enter")
+        assert page.inner_text("#count") == "2 images"
+        give(page, "drop", "notes.txt", b"hello")
+        refused = card(page, "notes.txt")
+        assert "notes.txt: not an image of a known format" in refused.get_by_role("alert").inner_text()
+    give(page, "drop", "late.png", pngs[3])  # the service has ended
+    assert "The service cannot be reached" in card(page, "late.png").get_by_role("alert").inner_text()
+
+
+def test_the_page_asks_for_the_token(page, running, pngs):
+    with running(token="secret") as address:
+        page.goto(address)
+        page.get_by_label("This service asks for its token").fill("guess")
+        page.keyboard.press("Enter")
+        sync_api.expect(page.locator("#alert")).to_have_text("That is not the token of this service.")
+        page.get_by_label("This service asks for its token").fill("secret")
+        page.keyboard.press("Enter")
+        sync_api.expect(page.locator("#about")).to_contain_text("3 classes")
+        give(page, "drop", "a.png", pngs[0])
+        assert card(page, "a.png").locator("dd").count() == 3
