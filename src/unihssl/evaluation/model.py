@@ -31,6 +31,7 @@ from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.classifier import main_classifier, record_features
+from unihssl.plain_files import is_there
 from unihssl.run_folder import RunFolder
 
 FORMAT = 1
@@ -423,7 +424,7 @@ def _image_paths(samples: Any) -> list[Path] | None:
     for given in map(Path, samples):
         if given.is_dir():
             paths += find_images(given)
-        elif not given.exists():
+        elif not is_there(given):
             raise UserError(f"{given}: no such image or folder")
         elif given.suffix.lower() in (".npy", ".npz", ".csv"):
             return None
