@@ -32,6 +32,7 @@ from filelock import FileLock, Timeout
 from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, make_folder, write_error, write_json, write_text
 from unihssl.plain_files import MOST_JSON, MOST_TABLE, check_regular, read_json, read_text, read_yaml
+from unihssl.run_schema import check_model, check_split
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,7 +86,10 @@ class RunFolder:
         return _dict(self.result)
 
     def read_split(self) -> dict[str, Any]:
-        return _dict(self.split, MOST_TABLE)
+        """The samples of both domains by role: source, train, test."""
+        content = _dict(self.split, MOST_TABLE)
+        check_split(content, self.split)
+        return content
 
     def read_audit(self) -> dict[str, Any] | None:
         """The last audit; None if there was none."""
@@ -119,7 +123,10 @@ class RunFolder:
             file.write(json.dumps(row) + "\n")
 
     def read_model(self) -> dict[str, Any]:
-        return _dict(self.model)
+        """The description of the model, each entry of the right type; their values are checked by `load_model`."""
+        content = _dict(self.model)
+        check_model(content, self.model)
+        return content
 
     def write_model(self, description: dict[str, Any], weights: dict[str, "Tensor"]) -> None:
         """The model's description and its weights; the folder is created."""
@@ -128,7 +135,25 @@ class RunFolder:
         write_json(self.model, description)
 
     def read_weights(self) -> dict[str, "Tensor"]:
-        return _read_tensors(self.weights)
+        """The weights; a `UserError` if they are damaged, or hold NaN or infinity."""
+        tensors = _read_tensors(self.weights)
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                raise UserError(f"{self.weights}: {name} holds NaN or infinity: damaged, or training diverged")
+        return tensors
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights by name, from the header alone: so they can be checked before any is loaded."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            check_regular(self.weights)
+            with safe_open(self.weights, framework="pt") as file:
+                return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            raise UserError(f"{self.weights}: no such weights file") from None
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{self.weights}: cannot be read, it is damaged ({error})") from None
 
     def write_features(self, tensors: dict[str, "Tensor"] | None) -> None:
         """Features of training samples; None removes what another model has left."""
