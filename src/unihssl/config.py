@@ -270,15 +270,20 @@ def parse(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]
     return tuple(cls(**{f.name: clean[f.name] for f in dataclasses.fields(cls) if f.name in clean}) for cls in classes)
 
 
-def parse_saved(values: Mapping[str, Any], classes: Sequence[type]) -> tuple[Any, ...]:
+def parse_saved(values: Mapping[str, Any], classes: Sequence[type], where: str = "") -> tuple[Any, ...]:
     """The same for values from a file that any version wrote: former names are understood, unknown ones ignored.
+
+    Errors name the file, `where`.
 
     >>> parse_saved({"home": "host", "gone": 1}, (Settings,))[0].placement
     'host'
     """
     renamed = former_names(*classes)
     current = {renamed.get(name, name): value for name, value in values.items()}
-    return parse({name: value for name, value in current.items() if name in knob_fields(*classes)}, classes)
+    try:
+        return parse({name: value for name, value in current.items() if name in knob_fields(*classes)}, classes)
+    except UserError as error:
+        raise UserError(f"{where}: {error.args[0]}" if where else error.args[0]) from None
 
 
 def former_names(*classes: type) -> dict[str, str]:
@@ -306,7 +311,7 @@ def _convert(name: str, value: Any, spec: dataclasses.Field[Any], kind: Any) -> 
     try:
         converted = _CONVERTERS[kind](value)
     except (ValueError, TypeError, OverflowError):
-        raise UserError(f"{name} must be {_KIND_NAMES[kind]}, got {value!r}") from None
+        raise UserError(f"{name} must be {_KIND_NAMES[kind]}, got {_shown(value)}") from None
     low, high = spec.metadata.get("low"), spec.metadata.get("high")
     if (low is not None and converted < low) or (high is not None and converted > high):
         bounds = f"between {low:g} and {high:g}" if None not in (low, high) else ""
@@ -319,9 +324,18 @@ def _convert(name: str, value: Any, spec: dataclasses.Field[Any], kind: Any) -> 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value in choices:
         return str(value)
-    near = difflib.get_close_matches(str(value), choices, n=1, cutoff=0.7)
+    near = difflib.get_close_matches(_shown(value).strip("'"), choices, n=1, cutoff=0.7)
     hint = f" (nearest: {near[0]})" if near else ""
-    raise UserError(f"{name} must be one of {', '.join(choices)}, got {value!r}{hint}")
+    raise UserError(f"{name} must be one of {', '.join(choices)}, got {_shown(value)}{hint}")
+
+
+def _shown(value: Any) -> str:
+    """A value for a message, cut short; Python refuses to print some."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits; a list in a list in a list
+        return f"a strange {type(value).__name__}"
+    return text if len(text) <= 500 else f"{text[:500]}..."
 
 
 def _to_text(value: Any) -> str:
@@ -333,11 +347,17 @@ def _to_text(value: Any) -> str:
 def _to_int(value: Any) -> int:
     with contextlib.suppress(ValueError):
         if isinstance(value, str | int) and not isinstance(value, bool):
-            return int(value)
+            return _bounded(int(value))
     number = _to_float(value)
     if number != int(number):
         raise ValueError
     return int(number)
+
+
+def _bounded(number: int) -> int:
+    if abs(number) >= 2**63:
+        raise OverflowError
+    return number
 
 
 def _to_float(value: Any) -> float:

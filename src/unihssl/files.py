@@ -86,15 +86,6 @@ def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UserError(f"{path}: not found; is {path.parent} a run directory?") from None
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read ({error})") from None
-
-
 @contextmanager
 def lock_if_possible(path: Path, waiting: Callable[[], None] | None = None) -> Iterator[bool]:
     """Hold a lock file while entered, once no other process holds it. Yields whether it is held.

@@ -21,6 +21,7 @@ import pickle
 import platform
 import subprocess
 import sys
+import zipfile
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,9 @@ import yaml
 from filelock import FileLock, Timeout
 
 from unihssl.errors import Setting, UserError
-from unihssl.files import atomic, make_folder, read_json, write_error, write_json, write_text
+from unihssl.files import atomic, make_folder, write_error, write_json, write_text
+from unihssl.plain_files import MOST_JSON, MOST_TABLE, check_regular, read_json, read_text, read_yaml
+from unihssl.run_schema import check_model, check_split
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,6 +42,7 @@ PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "ligh
 # 0.1.0 wrote loss terms and statistics side by side in metrics.jsonl; these were the statistics.
 OLD_STATS = {"mask_rate", "pseudo_agreement", "unlabeled_half", "belief", "discriminator_accuracy", "router_accuracy"}
 OLD_STATS |= {"oracle_pseudo_accuracy"}
+BAD_CHECKPOINT = (OSError, RuntimeError, EOFError, ValueError, LookupError, pickle.UnpicklingError, zipfile.BadZipFile)
 PLACE = ("stage", "epoch", "step", "global_step", "lr", "loss", "images_per_second")  # neither terms nor statistics
 
 
@@ -82,7 +86,10 @@ class RunFolder:
         return _dict(self.result)
 
     def read_split(self) -> dict[str, Any]:
-        return _dict(self.split)
+        """The samples of both domains by role: source, train, test."""
+        content = _dict(self.split, MOST_TABLE)
+        check_split(content, self.split)
+        return content
 
     def read_audit(self) -> dict[str, Any] | None:
         """The last audit; None if there was none."""
@@ -99,9 +106,11 @@ class RunFolder:
     def read_metrics(self) -> list[dict[str, Any]]:
         """The rows of metrics.jsonl, `terms` and `stats` by name; a last line cut short by a kill is passed over."""
         rows = []
-        for line in self.metrics.read_text(encoding="utf-8").splitlines() if self.metrics.exists() else []:
-            with contextlib.suppress(ValueError):
-                rows.append(_with_stats_apart(json.loads(line)))
+        for line in _lines(self.metrics) if self.metrics.exists() else []:
+            with contextlib.suppress(ValueError, RecursionError):
+                row = json.loads(line)
+                if isinstance(row, dict) and "global_step" in row:
+                    rows.append(_with_stats_apart(row))
         return rows
 
     def keep_metrics(self, steps_done: int) -> None:
@@ -114,7 +123,10 @@ class RunFolder:
             file.write(json.dumps(row) + "\n")
 
     def read_model(self) -> dict[str, Any]:
-        return _dict(self.model)
+        """The description of the model, each entry of the right type; their values are checked by `load_model`."""
+        content = _dict(self.model)
+        check_model(content, self.model)
+        return content
 
     def write_model(self, description: dict[str, Any], weights: dict[str, "Tensor"]) -> None:
         """The model's description and its weights; the folder is created."""
@@ -123,7 +135,25 @@ class RunFolder:
         write_json(self.model, description)
 
     def read_weights(self) -> dict[str, "Tensor"]:
-        return _read_tensors(self.weights)
+        """The weights; a `UserError` if they are damaged, or hold NaN or infinity."""
+        tensors = _read_tensors(self.weights)
+        for name, tensor in tensors.items():
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                raise UserError(f"{self.weights}: {name} holds NaN or infinity: damaged, or training diverged")
+        return tensors
+
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of the weights by name, from the header alone: so they can be checked before any is loaded."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            check_regular(self.weights)
+            with safe_open(self.weights, framework="pt") as file:
+                return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+        except FileNotFoundError:
+            raise UserError(f"{self.weights}: no such weights file") from None
+        except (OSError, SafetensorError) as error:
+            raise UserError(f"{self.weights}: cannot be read, it is damaged ({error})") from None
 
     def write_features(self, tensors: dict[str, "Tensor"] | None) -> None:
         """Features of training samples; None removes what another model has left."""
@@ -147,8 +177,11 @@ class RunFolder:
         import torch
 
         content = None
-        with contextlib.suppress(OSError, RuntimeError, EOFError, pickle.UnpicklingError):
-            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
+        with contextlib.suppress(*BAD_CHECKPOINT):
+            check_regular(self.checkpoint)
+            with zipfile.ZipFile(self.checkpoint) as parts:
+                whole = parts.testzip() is None  # torch does not look at the checksums
+            content = torch.load(self.checkpoint, map_location="cpu", weights_only=True) if whole else None
         if not isinstance(content, dict) or "fingerprint" not in content:
             raise UserError(
                 f"{self.checkpoint}: the checkpoint cannot be read, it is damaged; delete it to start again"
@@ -255,21 +288,15 @@ def commit() -> str | None:
     return None
 
 
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A YAML file of `name: value` lines."""
+def _lines(path: Path) -> list[str]:
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"{path}: cannot be read as YAML ({' '.join(str(error).split())})") from None
-    if not isinstance(values or {}, dict):
-        raise UserError(f"{path}: expected lines of 'name: value'")
-    return values or {}
+        return read_text(path).splitlines()
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({error})") from None
 
 
-def _dict(path: Path) -> dict[str, Any]:
-    content = read_json(path)
+def _dict(path: Path, most: int = MOST_JSON) -> dict[str, Any]:
+    content = read_json(path, most)
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected names and values")
     return content
@@ -287,6 +314,7 @@ def _read_tensors(path: Path) -> dict[str, "Tensor"]:
     from safetensors.torch import load_file
 
     try:
+        check_regular(path)
         return load_file(path)
     except FileNotFoundError:
         raise UserError(f"{path}: no such weights file") from None

@@ -10,7 +10,7 @@ from unihssl.cli.options import JSON, SETTINGS, show_result, split_setting
 from unihssl.cli.report import add_report
 from unihssl.cli.settings_options import with_settings
 from unihssl.errors import UserError
-from unihssl.run_folder import read_yaml
+from unihssl.plain_files import read_yaml
 
 
 @with_settings

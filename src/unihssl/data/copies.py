@@ -9,6 +9,7 @@ import numpy as np
 
 from unihssl.data.domain import Domain
 from unihssl.data.split import Split
+from unihssl.plain_files import MOST_IMAGE, read_bytes
 
 
 def drop_trained_copies(domains: Sequence[Domain], splits: Sequence[Split]) -> list[Split]:
@@ -33,7 +34,7 @@ def _content(domain: Domain, sizes: Counter[int]) -> list[bytes]:
     if isinstance(domain.items, np.ndarray):
         return [_digest(row.tobytes()) for row in domain.items]
     files = zip(domain.items, _file_sizes(domain), strict=True)
-    return [_digest(Path(p).read_bytes()) if sizes[size] > 1 else str(p).encode() for p, size in files]
+    return [_digest(read_bytes(Path(p), MOST_IMAGE)) if sizes[size] > 1 else str(p).encode() for p, size in files]
 
 
 def _file_sizes(domain: Domain) -> list[int]:

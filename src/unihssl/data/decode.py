@@ -12,13 +12,13 @@ from typing import TypeVar
 import numpy as np
 from PIL import UnidentifiedImageError
 
-from unihssl.data.image_format import check_regular
 from unihssl.data.images import UNREADABLE
 from unihssl.data.machine import cpus
 from unihssl.data.rendering import Rendering, render
 from unihssl.data.values import WrongChannelsError
 from unihssl.errors import UserError
 from unihssl.interrupt import held_interrupts
+from unihssl.plain_files import MOST_IMAGE, read_bytes
 
 FORMAT = 1  # raise it whenever the same file would give other pixels
 NOT_READ = bytes(32)  # the digest of a file that could not be read at all
@@ -131,8 +131,7 @@ def decode_in_memory(paths: Sequence[Path], how: Rendering, progress: Progress |
 def _read(path: Path) -> tuple[bytes | str, bytes]:
     """The file's bytes, or why it cannot be read, and their digest."""
     try:
-        check_regular(path)
-        content = path.read_bytes()
+        content = read_bytes(path, MOST_IMAGE)
     except OSError as error:
         return error.strerror or str(error), NOT_READ
     except ValueError as error:  # a path that no file can have

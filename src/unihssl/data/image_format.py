@@ -1,8 +1,5 @@
 """What an image file is, by its first bytes, and what may be opened at all."""
 
-import stat
-from pathlib import Path
-
 from PIL import Image
 
 HEAD = 132  # bytes that tell the formats apart
@@ -23,12 +20,6 @@ def is_tiff(head: bytes) -> bool:
 def is_deep_png(head: bytes) -> bool:
     """Whether it is a PNG of 16 bits a channel."""
     return head[:8] == b"\x89PNG\r\n\x1a\n" and head[24:25] == b"\x10"
-
-
-def check_regular(path: Path) -> None:
-    """OSError unless the path, links followed, is a plain file: reading a pipe or a device may never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
-        raise OSError(0, "not a regular file")
 
 
 def check_size(height: int, width: int, channels: int = 1) -> None:

@@ -10,7 +10,8 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from unihssl.data import dicom, tiff
-from unihssl.data.image_format import HEAD, PILLOW, check_regular, is_dicom, is_tiff
+from unihssl.data.image_format import HEAD, PILLOW, is_dicom, is_tiff
+from unihssl.plain_files import check_regular
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".dcm"})
 # Images that we do not read: of phones, of cameras, of the web; of medicine and microscopes.

@@ -1,6 +1,7 @@
 """A CSV of images to label: written with empty labels, read back when somebody has filled them in."""
 
 import csv
+import io
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
@@ -13,6 +14,7 @@ from unihssl.data.domain import Domain
 from unihssl.data.source import Label, first_few
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths, atomic, make_folder
+from unihssl.plain_files import read_text
 
 COLUMNS = ("path", "label")
 
@@ -53,8 +55,8 @@ def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:
 def read_label_rows(path: Path) -> list[dict[str, str]]:
     """All rows of a CSV of images to label, by column; `label` is empty where there is none yet."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows: list[dict[str, str]] = list(csv.DictReader(file, restval=""))
+        text = read_text(path, encoding="utf-8-sig")
+        rows: list[dict[str, str]] = list(csv.DictReader(io.StringIO(text, newline=""), restval=""))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: cannot be read as a CSV file ({error})") from None
     if not rows:

@@ -1,7 +1,6 @@
 """The labeled and the unlabeled domain together: read, decoded, split."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -175,11 +174,13 @@ def _refuse_shared_files(*domains: Domain) -> None:
         if isinstance(domain.items, np.ndarray):
             continue
         for item, name in zip(domain.items, domain.names, strict=True):
-            with suppress(OSError, ValueError):  # decoding names missing files
+            try:
                 full = full_path(item)
-                if full in seen:
-                    raise UserError(f"{domain.name}: {name} is given twice; it could be both trained and tested on")
-                seen.add(full)
+            except (OSError, ValueError):  # decoding names missing files
+                continue
+            if full in seen:
+                raise UserError(f"{domain.name}: {name} is given twice; it could be both trained and tested on")
+            seen.add(full)
 
 
 def vector_size(domain: Domain) -> int:

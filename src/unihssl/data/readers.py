@@ -1,7 +1,7 @@
 """Reading what a user points at into a `Source`: a folder, a CSV or NumPy file, arrays, a domain of the catalog."""
 
 import zipfile
-import zlib
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,10 @@ import numpy as np
 from unihssl.config import COLUMN, Settings
 from unihssl.data import catalog
 from unihssl.data.images import SUFFIXES, find_images, left_out
+from unihssl.data.machine import free_memory
 from unihssl.data.source import DOMAIN, SEPARATOR, Label, Source, csv_rows, first_few
 from unihssl.errors import Setting, UserError
+from unihssl.plain_files import check_regular, is_regular, is_there
 
 
 def read(source: Any, settings: Settings, role: str) -> Source:
@@ -46,7 +48,7 @@ def check_there(source: str | Path, role: str) -> None:
     """Refuse a source that does not exist."""
     if str(source) == "":
         raise UserError(f"no {role} data given: pass {Setting(role)}, a folder, a CSV or an .npz file")
-    if not is_reference(source) and not Path(source).exists():
+    if not is_reference(source) and not is_there(Path(source)):
         raise UserError(f"{source}: no such file or folder (the {role} data); say where it is with {Setting(role)}")
 
 
@@ -98,7 +100,7 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Source:
         raise UserError(f"{path}: the CSV has no rows")
     names = [row[settings.path_column] or "" for row in rows]
     paths = [path.parent / name for name in names]
-    gone = [name for name, file in zip(names, paths, strict=True) if not file.is_file()]
+    gone = [name for name, file in zip(names, paths, strict=True) if not is_regular(file)]
     if gone:
         raise UserError(f"{path}: {len(gone)} of {len(rows)} image files do not exist ({first_few(gone)})")
     labels = [(row.get(settings.label_column) or "").strip() or None for row in rows]
@@ -108,22 +110,32 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Source:
 
 
 def _read_numpy(path: Path, role: str) -> Source:
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        arrays = {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(f"{path}: cannot be read as a NumPy file ({error})") from None
+    arrays = load_arrays(path)
     if "x" not in arrays:
         raise UserError(f"{path}: expected arrays named 'x' and 'y', found {', '.join(arrays) or 'none'}")
     pair = (arrays["x"], arrays["y"]) if "y" in arrays else arrays["x"]
     return replace(_read_arrays(pair, role), name=str(path))
 
 
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an .npz by name, that of an .npy as `x`; a file that would fill the memory is refused."""
+    try:
+        check_regular(path)
+        with zipfile.ZipFile(path) if zipfile.is_zipfile(path) else nullcontext() as parts:
+            size = sum(part.file_size for part in parts.infolist()) if parts else path.stat().st_size
+        if size > (free := free_memory()):
+            raise OSError(f"it holds {size / 2**30:.1f} GiB, and {free / 2**30:.1f} GiB of memory are free")
+        loaded = np.load(path, allow_pickle=False)
+        return {"x": loaded} if isinstance(loaded, np.ndarray) else dict(loaded)
+    except Exception as error:  # a damaged header makes NumPy's reader stumble in any way it likes
+        raise UserError(f"{path}: cannot be read as a NumPy file ({' '.join(str(error).split())[:200]})") from None
+
+
 def _read_arrays(arrays: Any, role: str) -> Source:
     """`x` or `(x, y)`: x (N, features), (N, height, width) or (N, height, width, channels), y (N,)."""
     x, y = arrays if isinstance(arrays, tuple | list) and len(arrays) == 2 else (arrays, None)
     x = np.asarray(x)
-    if x.ndim not in (2, 3, 4) or len(x) == 0 or x.dtype.kind not in "uif":
+    if x.ndim not in (2, 3, 4) or x.size == 0 or x.dtype.kind not in "uif":
         raise UserError(
             f"the {role} array has shape {x.shape} and type {x.dtype}; expected numbers of shape "
             "(N, features), (N, height, width) or (N, height, width, channels)"
@@ -132,6 +144,8 @@ def _read_arrays(arrays: Any, role: str) -> Source:
         raise UserError("the labeled arrays need labels: pass (x, y)")
     if y is not None and np.ndim(y) != 1:
         raise UserError(f"the {role} labels have shape {np.shape(y)}; expected one label for each of {len(x)} samples")
+    if y is not None and (kind := np.asarray(y).dtype).kind not in "uifbUO":
+        raise UserError(f"the {role} labels are of type {kind}; expected names or whole numbers, such as y.astype(str)")
     labels = [None] * len(x) if y is None else [known_label(value) for value in np.asarray(y).tolist()]
     if len(labels) != len(x):
         raise UserError(f"the {role} arrays disagree: {len(x)} samples but {len(labels)} labels")

@@ -10,11 +10,12 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from unihssl.data.dicom import read_dicom
-from unihssl.data.image_format import HEAD, PILLOW, check_regular, check_size, is_deep_png, is_dicom, is_tiff
+from unihssl.data.image_format import HEAD, PILLOW, check_size, is_deep_png, is_dicom, is_tiff
 from unihssl.data.images import load_square, open_rgb
 from unihssl.data.intensity import Window, window_for
 from unihssl.data.tiff import read_tiff
 from unihssl.data.values import Values, fitted, shown, type_limits, upright, with_alpha
+from unihssl.plain_files import MOST_IMAGE, read_bytes
 
 ORIENTATION = 0x0112
 PNG_16 = "PNG uint16"
@@ -99,8 +100,7 @@ def _plane(values: Values, plane: np.ndarray, ends: tuple[float, float], size: t
 
 def open_to_show(path: Path) -> Image.Image:
     """An image as RGB to look at, never to train on: a deep one by its own window, or by the range of its values."""
-    check_regular(path)
-    content = path.read_bytes()
+    content = read_bytes(path, MOST_IMAGE)
     values = read_values(content, 3)
     if values is None:
         return open_rgb(io.BytesIO(content))

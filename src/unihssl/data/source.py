@@ -2,6 +2,7 @@
 
 import csv
 import difflib
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from unihssl.errors import UserError
+from unihssl.plain_files import read_text
 
 Label = str | int
 DOMAIN = "domain"  # column of the sources that are trained together as one domain
@@ -81,14 +83,13 @@ def first_few(names: Sequence[str], most: int = 8) -> str:
 def csv_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a CSV file that has at least these columns."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            present = reader.fieldnames or []
-            for column in columns:
-                if column not in present:
-                    raise UserError(f"{path}: no column '{column}'; its columns are {', '.join(present) or 'none'}")
-            return list(reader)
-    except (UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(read_text(path, encoding="utf-8-sig"), newline=""))
+        present = reader.fieldnames or []
+        for column in columns:
+            if column not in present:
+                raise UserError(f"{path}: no column '{column}'; its columns are {first_few(present) or 'none'}")
+        return list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path}: not a readable CSV file ({error})") from None
 
 

@@ -18,12 +18,13 @@ import numpy as np
 from unihssl.data.cache import files_signature
 from unihssl.data.decode import Progress, spread
 from unihssl.data.domain import Domain
-from unihssl.data.image_format import HEAD, check_regular, is_deep_png, is_dicom, is_tiff
+from unihssl.data.image_format import HEAD, is_deep_png, is_dicom, is_tiff
 from unihssl.data.images import UNREADABLE, open_rgb
 from unihssl.data.intensity import POINTS, Measured, by_channel, measure
 from unihssl.data.rendering import Rendering, read_values
 from unihssl.data.tiff import is_deep
 from unihssl.data.values import Values, WrongChannelsError, fitted, type_limits
+from unihssl.plain_files import MOST_IMAGE, check_regular, read_bytes
 
 VERSION = 1  # raise it whenever the same files would be measured otherwise
 
@@ -82,8 +83,7 @@ def _may_be_deep(path: Path) -> bool:
 def _look(path: Path, channels: int) -> tuple[Values, np.ndarray] | bool:
     """What a deep image holds, without its pixels; else whether the image can be read."""
     try:
-        check_regular(path)
-        content = path.read_bytes()
+        content = read_bytes(path, MOST_IMAGE)
         values = read_values(content, channels)
         if values is None:
             open_rgb(io.BytesIO(content))

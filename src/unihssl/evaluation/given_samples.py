@@ -13,6 +13,7 @@ from unihssl.data.images import SUFFIXES, find_images
 from unihssl.data.readers import left_out_note, read
 from unihssl.data.rendering import render
 from unihssl.errors import UserError
+from unihssl.plain_files import is_there
 
 if TYPE_CHECKING:
     from unihssl.evaluation.model import Model
@@ -68,7 +69,7 @@ def _image_paths(samples: Any) -> list[Path] | None:
     for given in map(Path, samples):
         if given.is_dir():
             paths += find_images(given)
-        elif not given.exists():
+        elif not is_there(given):
             raise UserError(f"{given}: no such image or folder")
         elif given.suffix.lower() in (".npy", ".npz", ".csv"):
             return None

@@ -3,6 +3,7 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.classifier import main_classifier, record_features
 from unihssl.run_folder import RunFolder
+from unihssl.run_schema import MODEL_FORMAT
 
-FORMAT = 1
 View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 
 
@@ -180,10 +181,6 @@ class Model:
 
         If it is not known, an image of more than 8 bits gets the window of the domain that stores images as it does.
         """
-        return fill_store(domain, self.rendering(role))
-
-    def rendering(self, role: str = "") -> Rendering:
-        """How images become stored pixels."""
         found = [self.windows.get(role, {})] if role else list(self.windows.values())
         kinds = {kind for windows in found for kind in windows}
         candidates = {kind: tuple(windows[kind] for windows in found if kind in windows) for kind in kinds}
@@ -269,7 +266,7 @@ class Model:
     def write(self, folder: RunFolder, more: dict[str, Any] | None = None) -> None:
         """Write the model alone, as a run does, whose folder has the rest."""
         description = {
-            "format": FORMAT,
+            "format": MODEL_FORMAT,
             "method": self.method,
             "params": dataclasses.asdict(self.params),
             "architecture": dataclasses.asdict(self.architecture),
@@ -317,36 +314,59 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
             raise UserError(f"{folder.path}: this run has not finished; resume it with: {resume_call(folder.path)}")
     description = folder.read_model()
     try:
-        if description["format"] != FORMAT:
-            raise UserError(f"{folder.path}: model format {description['format']} is not one this version reads")
         method = _installed(description["method"], folder)
-        (params,) = parse_saved(description["params"], (method.Params,))
-        saved = description["architecture"]
-        architecture = Architecture(**saved | {"mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
+        (params,) = parse_saved(description["params"], (method.Params,), str(folder.model))
+        architecture = Architecture.from_saved(description["architecture"])
         classes, (height, width) = description["classes"], description["stored_size"]
         windows = {role: loaded_windows(found) for role, found in description.get("windows", {}).items()}
     except UserError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise UserError(f"{folder.model}: not the description of a model") from None
-    network = method.build_network(lambda: rebuild_backbone(architecture), len(classes), params)
-    weights = folder.read_weights()
-    try:
-        network.load_state_dict(weights)
-    except RuntimeError:
-        raise UserError(f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        raise UserError(
+            f"{folder.model}: not the description of a model; use an undamaged copy, or train again"
+        ) from None
+    network = _network(folder, method, params, architecture, len(classes))
     model = Model(method.name, params, network, architecture, classes, (height, width), device, windows)
     model.result = description.get("result", {})
     model.data = description.get("data", {})
     if folder.is_finished:
         model.result = folder.read_result()
-    (model.settings,) = parse_saved(
-        folder.read_config() if folder.is_run else description.get("settings", {}), (Settings,)
-    )
+    settings, where = (folder.read_config(), folder.config) if folder.is_run else (None, folder.model)
+    (model.settings,) = parse_saved(settings or description.get("settings", {}), (Settings,), str(where))
     model.audited = folder.read_audit()
     model.reference = _read_reference(folder, model)
     model.folder = folder.path
     return model
+
+
+def _network(
+    folder: RunFolder, method: type[methods.Method[Any]], params: Any, architecture: Architecture, classes: int
+) -> nn.Module:
+    """The network with its weights. Sizes that the weights do not have are refused before anything is allocated."""
+    shapes = folder.weight_shapes()
+    misfit = f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}"
+    if architecture.takes_vectors and not any(architecture.vector_size in shape for shape in shapes.values()):
+        raise UserError(misfit)
+    encoders = []
+
+    def make_encoder() -> tuple[nn.Module, int]:
+        try:
+            with torch.device("cpu"):
+                encoders.append(rebuild_backbone(architecture))
+        except UserError as error:
+            raise UserError(f"{folder.model}: {error.args[0]}") from None
+        return encoders[-1]
+
+    try:
+        with torch.device("meta"):  # shapes without memory
+            plan = method.build_network(make_encoder, classes, params)
+        if {name: tuple(tensor.shape) for name, tensor in plan.state_dict().items()} != shapes:
+            raise UserError(misfit)
+        network = method.build_network(partial(encoders.pop, 0), classes, params)
+        network.load_state_dict(folder.read_weights())
+    except (RuntimeError, TypeError, OverflowError):
+        raise UserError(misfit) from None
+    return network
 
 
 def _read_reference(folder: RunFolder, model: Model) -> Reference | None:

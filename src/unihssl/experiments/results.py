@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from unihssl import methods
-from unihssl.config import Settings, changes_result, former_names, knob_fields
+from unihssl.config import Settings, changes_result, former_names, knob_fields, parse_saved
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
 from unihssl.experiments.paper import METHOD, UNIHSSL
@@ -138,7 +138,9 @@ def find_runs(folder: Path) -> list[RunFolder]:
 
 def saved_settings(run: RunFolder) -> dict[str, Any]:
     """Every setting that the run saved, by the name that it has today."""
-    return {_former_names().get(name, name): value for name, value in run.read_config().items()}
+    saved = run.read_config()
+    parse_saved({"seed": saved.get("seed", 0)}, (Settings,), str(run.config))  # the one that is counted with
+    return {_former_names().get(name, name): value for name, value in saved.items()}
 
 
 def row_name(settings: dict[str, Any], environment: dict[str, Any]) -> str:

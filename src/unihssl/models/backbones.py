@@ -3,7 +3,8 @@
 import contextlib
 import dataclasses
 import difflib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PAPER_WEIGHTS = {"resnet50": "resnet50.tv_in1k", "resnet101": "resnet101.tv_in1k"}
 
 NO_FILE = ("pretrained", "none")  # values of `weights` that are not a file
+MOST_SIDE, MOST_CHANNELS = 4096, 512  # of the images that a backbone is built for
 SMALL = ("small_cnn", "mlp")  # encoders of our own, which start from scratch
 
 
@@ -33,6 +35,20 @@ class Architecture:
     vector_size: int = 0  # length of the input vector, for encoders of vectors
     v1_strides: bool = False  # ResNets whose blocks stride in the first 1x1 convolution
     channels: int = 3  # of the images that it takes
+
+    @classmethod
+    def from_saved(cls, saved: Mapping[str, Any]) -> "Architecture":
+        """From what a file holds; ValueError, KeyError or TypeError unless a backbone could be built by it."""
+        found = cls(**{**saved, "mean": tuple(saved["mean"]), "std": tuple(saved["std"])})
+        side = 1 if found.side is None else found.side
+        sizes = (side, found.channels, found.vector_size + 1)
+        numbers = all(isinstance(n, int) and n > 0 for n in sizes) and found.channels <= MOST_CHANNELS
+        normal = all(isinstance(n, int | float) and math.isfinite(n) for n in (*found.mean, *found.std))
+        fits = len(found.mean) == len(found.std) == found.channels and normal and all(std > 0 for std in found.std)
+        kind = isinstance(found.name, str) and (found.vector_size > 0) == (found.name == "mlp")
+        if not (numbers and fits and kind) or side > MOST_SIDE:
+            raise ValueError("its architecture is none")
+        return found
 
     @property
     def takes_vectors(self) -> bool:

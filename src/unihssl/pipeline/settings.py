@@ -12,7 +12,9 @@ from unihssl.run_folder import RunFolder
 
 def settings_of(folder: RunFolder) -> Settings:
     """The settings a run was made with; the defaults for a saved model, which has none."""
-    settings: Settings = parse_saved(folder.read_config(), (Settings,))[0] if folder.is_run else Settings()
+    if not folder.is_run:
+        return Settings()
+    settings: Settings = parse_saved(folder.read_config(), (Settings,), str(folder.config))[0]
     return settings
 
 
@@ -21,7 +23,7 @@ def resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Setti
     saved = folder.read_config()
     method = methods.get(str(saved.get("method", Settings.method)))
     kinds = (Settings, method.Params)
-    before = all_knobs(*parse_saved(saved, kinds))
+    before = all_knobs(*parse_saved(saved, kinds, str(folder.config)))
     for name in ("method", "preset"):  # first: other settings may not be those of another method
         if asked.get(name) not in (None, "", before[name]):
             raise UserError(f"{folder.path}: a resumed run keeps its settings, but {name} was {before[name]}")

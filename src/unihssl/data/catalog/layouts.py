@@ -8,6 +8,7 @@ from unihssl.data.catalog.dataset import CatalogDomain, Dataset, missing_note, p
 from unihssl.data.images import find_images, is_image
 from unihssl.data.source import Source, counted, first_few
 from unihssl.errors import UserError
+from unihssl.plain_files import MOST_TABLE, read_bytes
 
 DEPTH = 2  # the root may be the data set's parent, and an archive may have a wrapping folder
 
@@ -106,7 +107,7 @@ def _read_list(dataset: Dataset, path: Path, bases: tuple[Path, ...]) -> Source:
     by_label: dict[str, str] = {}
     samples: dict[str, tuple[Path, str]] = {}
     missing = []
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(read_bytes(path, MOST_TABLE).decode(errors="replace").splitlines(), start=1):
         if not line.strip():
             continue
         written, label = [*line.strip().rsplit(maxsplit=1), ""][:2]

@@ -92,9 +92,9 @@ def _identity(settings: dict[str, Any]) -> dict[str, str]:
 
 
 def _name(config: dict[str, str], configs: Sequence[dict[str, str]]) -> str:
-    same_method = [other for other in configs if other["method"] == config["method"]]
+    same_method = [other for other in configs if other.get("method") == config.get("method")]
     differing = [name for name in config if len({other.get(name) for other in same_method}) > 1]
-    return ", ".join([config["method"], *(f"{name}={config[name]}" for name in differing)])
+    return ", ".join([config.get("method", "?"), *(f"{name}={config[name]}" for name in differing)])
 
 
 def curves(runs: Runs, metric: str) -> list[Curve]:
