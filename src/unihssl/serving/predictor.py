@@ -84,6 +84,7 @@ def _of_onnx(path: Path) -> Predictor:
         import onnxruntime
     except ImportError:
         raise UserError("serving an ONNX file needs onnxruntime: pip install 'unihssl[serve]'") from None
+    onnxruntime.disable_telemetry_events()  # what it counts is nobody else's business
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # decoding needs the cores, too
