@@ -10,6 +10,9 @@ import urllib.request
 import pytest
 from warm_cli import train, unihssl
 
+from unihssl.cli import serve
+from unihssl.errors import UserError
+
 pytest.importorskip("fastapi", reason="fastapi is not installed")
 
 
@@ -40,3 +43,9 @@ def test_bad_calls_are_one_line(tmp_path):
         ((tmp_path, "--host", "192.0.2.1", "--token", "x"), "192.0.2.1 port 0 cannot be used"),
     ):
         assert message in unihssl("serve", *args, "--port", "0").error
+
+
+def test_missing_packages_are_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(serve, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"not installed \(fastapi\): pip install 'unihssl\[serve\]'"):
+        serve.serve(tmp_path)
