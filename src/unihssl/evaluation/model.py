@@ -21,7 +21,7 @@ from unihssl.data.intensity import Window, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
 from unihssl.data.readers import left_out_note, read
 from unihssl.data.rendering import Rendering, render
-from unihssl.data.source import Label, first_few
+from unihssl.data.source import Label, check_names, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError, resume_call
@@ -303,6 +303,7 @@ class Model:
         paths = _image_paths(samples)
         if paths is not None:
             names, classes = tuple(str(p) for p in paths), tuple(self.classes_.tolist())
+            check_names("images", names)
             return Domain("images", paths, names, np.full(len(paths), -1), classes, notes=_left_out_notes(samples))
         # A list of two is two samples here, not samples and labels.
         reading = dataclasses.replace(self.settings, target_labels="")
