@@ -7,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
-CLASSES = ("blue", "green", "red")
-SIDE = 16
+from colour_domains import colour_images, write_domain
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,17 +34,6 @@ def _gpu_is_there() -> bool:
     import torch  # not before the variables above are set
 
     return torch.cuda.is_available()
-
-
-def colour_images(count: int, brightness: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Noisy images of three colours, `count` of each, and the colours' names; brightness is the domain."""
-    rng = np.random.default_rng(seed)
-    colours = np.repeat(np.arange(3), count)
-    tint = 40 * np.eye(3)[2 - colours] + rng.normal(
-        scale=15, size=(3 * count, 3)
-    )  # some of each class look like another
-    pixels = rng.integers(20, 120, (3 * count, SIDE, SIDE, 3)) + tint[:, None, None, :]
-    return np.clip(pixels + brightness, 0, 255).astype(np.uint8), np.array(CLASSES)[colours]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,14 +67,6 @@ def vector_arrays() -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np
     y = np.repeat([10, 20, 30], 20)
     x = rng.normal(size=(2, 60, 5)) + 3 * np.eye(5)[y // 10]
     return (x[0], y), (x[1] + 0.5, y)
-
-
-def write_domain(root: Path, x: np.ndarray, y: np.ndarray) -> Path:
-    """The images as PNG files in class folders."""
-    for number, (pixels, name) in enumerate(zip(x, y, strict=True)):
-        (root / name).mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(root / name / f"{number:02d}.png")
-    return root
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,16 @@ from typing import NamedTuple
 _MARKED = re.compile("\x02(\\w+)=(.*?)\x03", re.DOTALL)
 
 
+# What a terminal obeys or hides: control characters but for tab and line end, and marks that turn text around.
+CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+NOT_TEXT = re.compile(f"{CONTROL.pattern}|[\ud800-\udfff]")  # also what stands for bytes that are not UTF-8
+
+
+def printable(text: str) -> str:
+    """The text with what no terminal should see escaped: `\\x1b` for an escape."""
+    return NOT_TEXT.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 class Setting(NamedTuple):
     """A setting, alone or with the value that it should have. In a message it is marked, to be spelled later."""
 
@@ -39,7 +49,7 @@ def python_spelling(setting: Setting) -> str:
 
 def worded(message: str, spell: Spell = python_spelling) -> str:
     """The message, with every setting in it spelled by `spell`."""
-    return _MARKED.sub(lambda mark: spell(Setting(mark[1], ast.literal_eval(mark[2]))), message)
+    return printable(_MARKED.sub(lambda mark: spell(Setting(mark[1], ast.literal_eval(mark[2]))), message))
 
 
 class _Worded:

@@ -79,7 +79,7 @@ def write_error(path: Path, error: Exception) -> UserError:
 
 def write_text(path: Path, text: str) -> None:
     with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")  # of paths that are not UTF-8
 
 
 def write_json(path: Path, content: Any) -> None:

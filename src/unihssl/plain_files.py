@@ -2,19 +2,22 @@
 
 import errno
 import json
+import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from unihssl.errors import UserError
+from unihssl.errors import CONTROL, UserError
 
 MEBIBYTE = 2**20
 MOST_JSON = 64 * MEBIBYTE  # more than a run writes; parsed it takes up to twenty times as much
 MOST_YAML = MEBIBYTE // 4  # a run's settings take 4 KiB; PyYAML reads some 100 KiB a second
 MOST_TABLE = 256 * MEBIBYTE  # a CSV of two million rows
 MOST_IMAGE = 1024 * MEBIBYTE
+ESCAPED = re.compile(rf"\\[bfru]|{CONTROL.pattern}")  # what may stand for a control character in JSON
 MOST_DEPTH = 32  # of nested YAML
 
 
@@ -57,7 +60,11 @@ def read_text(path: Path, most: int = MOST_TABLE, encoding: str = "utf-8") -> st
 def read_json(path: Path, most: int = MOST_JSON) -> Any:
     """What a JSON file holds; a `UserError` if it cannot be read."""
     try:
-        return json.loads(read_text(path, most))
+        text = read_text(path, most)
+        content = json.loads(text)
+        if ESCAPED.search(text) and any(CONTROL.search(part) for part in _texts(content)):
+            raise ValueError("it holds control characters")
+        return content
     except FileNotFoundError:
         raise UserError(f"{path}: not found; is {path.parent} a run directory?") from None
     except OSError as error:
@@ -72,6 +79,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file of `name: value` lines."""
     try:
         values = yaml.load(read_text(path, MOST_YAML), _Loader)
+        if any(CONTROL.search(part) for part in _texts(values)):
+            raise ValueError("it holds control characters")
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
     except (yaml.YAMLError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
@@ -80,6 +89,17 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if not isinstance(values or {}, dict):
         raise UserError(f"{path}: expected lines of 'name: value'")
     return values or {}
+
+
+def _texts(content: Any) -> Iterator[str]:
+    """All texts in what was read, names included."""
+    if isinstance(content, dict):
+        content = [*content.keys(), *content.values()]
+    if isinstance(content, list):
+        for part in content:
+            yield from _texts(part)
+    elif isinstance(content, str):
+        yield content
 
 
 class _Loader(yaml.SafeLoader):

@@ -15,6 +15,7 @@ report.html          all of it for people, in one file; plots/ holds figures
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import pickle
@@ -22,6 +23,7 @@ import platform
 import subprocess
 import sys
 import zipfile
+from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +44,7 @@ PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "ligh
 # 0.1.0 wrote loss terms and statistics side by side in metrics.jsonl; these were the statistics.
 OLD_STATS = {"mask_rate", "pseudo_agreement", "unlabeled_half", "belief", "discriminator_accuracy", "router_accuracy"}
 OLD_STATS |= {"oracle_pseudo_accuracy"}
+CHECKSUM = "blake2b"  # in the header of a file of tensors
 BAD_CHECKPOINT = (OSError, RuntimeError, EOFError, ValueError, LookupError, pickle.UnpicklingError, zipfile.BadZipFile)
 PLACE = ("stage", "epoch", "step", "global_step", "lr", "loss", "images_per_second")  # neither terms nor statistics
 
@@ -144,16 +147,8 @@ class RunFolder:
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the weights by name, from the header alone: so they can be checked before any is loaded."""
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            check_regular(self.weights)
-            with safe_open(self.weights, framework="pt") as file:
-                return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-        except FileNotFoundError:
-            raise UserError(f"{self.weights}: no such weights file") from None
-        except (OSError, SafetensorError) as error:
-            raise UserError(f"{self.weights}: cannot be read, it is damaged ({error})") from None
+        with _open_tensors(self.weights) as file:
+            return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
     def write_features(self, tensors: dict[str, "Tensor"] | None) -> None:
         """Features of training samples; None removes what another model has left."""
@@ -305,21 +300,44 @@ def _dict(path: Path, most: int = MOST_JSON) -> dict[str, Any]:
 def _write_tensors(path: Path, tensors: dict[str, "Tensor"]) -> None:
     from safetensors.torch import save_file  # with torch, which commands without a model do not wait for
 
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with atomic(path) as temporary:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, temporary)
+        save_file(plain, temporary, metadata={CHECKSUM: _checksum(plain)})
 
 
 def _read_tensors(path: Path) -> dict[str, "Tensor"]:
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
+    """Named tensors; a `UserError` if one changed since it was written. Files of 0.1.0 have no checksum."""
+    with _open_tensors(path) as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        expected = (file.metadata() or {}).get(CHECKSUM)
+    if expected is not None and expected != _checksum(tensors):
+        raise UserError(f"{path}: damaged, it changed since it was written; use an undamaged copy")
+    return tensors
+
+
+@contextlib.contextmanager
+def _open_tensors(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
 
     try:
         check_regular(path)
-        return load_file(path)
+        with safe_open(path, framework="pt") as file:
+            yield file
     except FileNotFoundError:
         raise UserError(f"{path}: no such weights file") from None
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: cannot be read, it is damaged ({error})") from None
+
+
+def _checksum(tensors: dict[str, "Tensor"]) -> str:
+    """Of names, types, shapes and values."""
+    import torch
+
+    total = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        total.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}\n".encode())
+        total.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
 
 
 def _with_stats_apart(row: dict[str, Any]) -> dict[str, Any]:

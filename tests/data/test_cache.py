@@ -10,6 +10,7 @@ import shutil
 import signal
 import threading
 import time
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from unihssl.data.cache import Cache, cache_folder, files_signature
 from unihssl.data.domain import labeled_domain, unlabeled_domain
 from unihssl.data.pair import DomainPair, Part, load_pair, read_domains
 from unihssl.data.rendering import Rendering
+from unihssl.data.sample_file import damaged_rows
 from unihssl.data.split import Split
 from unihssl.data.store import Store, fill_store
 from unihssl.training.checkpoint import fingerprint
@@ -207,6 +209,12 @@ def cut(path: Path, by: int) -> None:
     path.write_bytes(path.read_bytes()[:-by])
 
 
+def flip_bit(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
 DAMAGE = {
     "samples cut": lambda store: cut(store / "samples.npy", 1),
     "samples cut to the header": lambda store: cut(store / "samples.npy", 12 * 12 * 10 * 3),
@@ -214,6 +222,10 @@ DAMAGE = {
     "samples empty": lambda store: (store / "samples.npy").write_bytes(b""),
     "samples garbled": lambda store: (store / "samples.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr'"),
     "samples of another type": lambda store: np.save(store / "samples.npy", np.zeros((12, *SIZE, 3), np.float32)),
+    "a bit of a sample changed": lambda store: flip_bit(store / "samples.npy", -1000),
+    "a checksum changed": lambda store: flip_bit(store / "checksums.npy", -1),
+    "checksums cut": lambda store: cut(store / "checksums.npy", 3),
+    "checksums empty": lambda store: (store / "checksums.npy").write_bytes(b""),
     "samples gone": lambda store: (store / "samples.npy").unlink(),
     "json cut": lambda store: cut(store / "store.json", 4),
     "json of something else": lambda store: (store / "store.json").write_text("[1]"),
@@ -236,6 +248,22 @@ def test_a_damaged_store_is_built_again(images, cache, work, how):
     assert work["decoded"] == 12
     assert same(plain, fill(images, cache))
     assert work["decoded"] == 12
+
+
+def test_a_store_of_an_early_version_has_no_checksums(images, cache, work):
+    cold = fill(images, cache)
+    (stores(cache)[0] / "checksums.npy").unlink()
+    work.update(read=0, decoded=0)
+    assert same(cold, fill(images, cache)) and work["decoded"] == 0
+
+
+def test_of_a_large_store_some_rows_are_looked_at():
+    samples = np.arange(100, dtype=np.uint8).reshape(20, 5)
+    checksums = np.array([zlib.crc32(row) for row in samples], dtype=np.uint32)
+    assert not damaged_rows(samples, checksums)
+    changed = samples ^ (np.arange(20) == 7)[:, None].astype(np.uint8)
+    assert damaged_rows(changed, checksums) and not damaged_rows(changed, checksums, most_bytes=20)
+    assert damaged_rows(samples ^ np.uint8(1), checksums, most_bytes=20) and damaged_rows(samples[1:], checksums)
 
 
 @pytest.mark.parametrize("entry", [b"", b"..", b"\xff", b"0" * 64, b"/"])

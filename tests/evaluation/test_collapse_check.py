@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import unihssl
-from conftest import colour_images
+from colour_domains import colour_images
 from unihssl.data.catalog.digits import embedded_digits
 from unihssl.evaluation.collapse_check import collapse_warnings, doubt_warnings, effective_number
 

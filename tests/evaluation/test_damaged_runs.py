@@ -6,6 +6,7 @@ import resource
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import yaml
@@ -13,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 import unihssl
 from unihssl import UserError
+from unihssl.evaluation.novelty import Reference
 from unihssl.run_folder import RunFolder
 
 FINISHED = Path(__file__).parents[1] / "fixtures" / "run-0.1.0-finished"
@@ -138,3 +140,52 @@ def test_a_split_that_lacks_something(change, run):
 def test_the_whole_ones_load(run):
     assert len(unihssl.load(run.path).classes_) == 10
     assert yaml.safe_load(run.config.read_text())["method"] == "unihssl"
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A model saved by this version, with features."""
+    folder = tmp_path_factory.mktemp("saved")
+    model = unihssl.load(FINISHED)
+    model.reference = Reference.of(torch.rand(20, 64, generator=torch.Generator().manual_seed(0)))
+    model.save(folder)
+    return RunFolder(folder)
+
+
+def flipped(content, seed):
+    """The content with one bit changed at random."""
+    random = np.random.default_rng(seed)
+    changed = bytearray(content)
+    changed[random.integers(len(changed))] ^= 1 << int(random.integers(8))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "features.safetensors"])
+def test_a_changed_bit_in_the_tensors_is_noticed(name, saved, tmp_path):
+    copy = RunFolder(shutil.copytree(saved.path, tmp_path / "copy"))
+    whole = unihssl.load(saved.path).network.state_dict()
+    content = (saved.path / name).read_bytes()
+    for seed in range(60):
+        (copy.path / name).write_bytes(flipped(content, seed))
+        try:
+            loaded = unihssl.load(copy.path).network.state_dict()
+        except UserError as error:
+            assert name in str(error)
+        else:  # a bit of the header that says nothing, such as the name of the checksum
+            assert all(torch.equal(loaded[key], whole[key]) for key in whole)
+
+
+def test_a_changed_bit_in_a_checkpoint_is_noticed(tmp_path):
+    folder = RunFolder(tmp_path)
+    content = {"fingerprint": "x", "weights": torch.rand(5000, generator=torch.Generator().manual_seed(0))}
+    folder.write_checkpoint(content)
+    whole = folder.checkpoint.read_bytes()
+    refused = 0
+    for seed in range(60):
+        folder.checkpoint.write_bytes(flipped(whole, seed))
+        try:
+            assert torch.equal(folder.read_checkpoint()["weights"], content["weights"])  # padding between the parts
+        except UserError as error:
+            assert "damaged; delete it to start again" in str(error)
+            refused += 1
+    assert refused > 50

@@ -75,7 +75,7 @@ def test_progress_is_shown_if_asked_for(capsys):
 
 def test_help_lists_every_setting():
     text = unihssl.fit.__doc__
-    assert "epochs = 100: Epochs of the main training stage." in text and "group_by = ''" in text
+    assert "epochs = 100: Epochs of the main training stage" in text and "group_by = ''" in text
 
 
 def test_a_model_scores_and_is_evaluated_on_what_is_given(tmp_path):

@@ -202,7 +202,8 @@ def test_gradients_are_finite_in_float64(name, knobs, sharpness):
 
 
 SOURCE = Path(unihssl.__file__).parent
-MAY_NAME_METHODS = {SOURCE / "cli" / "demo.py", SOURCE / "experiments" / "paper.py"}  # what is compared, and its rows
+# What is compared, and its rows.
+MAY_NAME_METHODS = {SOURCE / "cli" / "demo.py", SOURCE / "cli" / "compare.py", SOURCE / "experiments" / "paper.py"}
 
 
 def names_in_code(tree: ast.AST) -> set[str]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import unihssl
-from conftest import colour_images
+from colour_domains import colour_images
 from unihssl import methods
 from unihssl.config import Settings, knob_fields
 

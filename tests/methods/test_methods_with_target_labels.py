@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import unihssl
-from conftest import colour_images
+from colour_domains import colour_images
 from unihssl import methods
 from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedData, TrainingDomain

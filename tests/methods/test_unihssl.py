@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 import unihssl
-from conftest import colour_images
+from colour_domains import colour_images
 from unihssl.cli.options import as_options
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import UserError, worded

@@ -124,6 +124,7 @@ def test_evaluate_reproduces_the_result_exactly(run):
     measured = run.json("result.json")
     assert measured.pop("warnings") == []  # of the training, not of the model
     assert 0 <= measured.pop("unlabeled_training")["accuracy"] <= 1
+    assert measured.pop("unlabeled_check")  # of training images
     assert printed.result == measured
     assert set(printed.result["pooled"]["accuracy_by_rule"]) == {"argmax", "sum"}
     assert 0 <= printed.result["domain_accuracy"] <= 1

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from warm_cli import unihssl
 
-from conftest import write_domain
+from colour_domains import write_domain
 
 PAGE = (Path(__file__).parents[2] / "docs" / "start.md").read_text(encoding="utf-8")
 QUICK = {"backbone": "small_cnn", "epochs": 1, "max_steps": 2, "batch_size": 8, "tensorboard": False}

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import unihssl
-from conftest import colour_images
+from colour_domains import colour_images
 from unihssl import methods
 from unihssl.config import Settings, knob_fields
 from unihssl.data.batches import PairedBatch

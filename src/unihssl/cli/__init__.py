@@ -1,5 +1,6 @@
 """The command line. Commands import what they need when they run, so that help is instant."""
 
+import io
 import os
 import re
 import sys
@@ -32,7 +33,7 @@ from unihssl.cli import (
 )
 from unihssl.cli.options import UsageError, as_options
 from unihssl.cli.settings_options import CONTEXT
-from unihssl.errors import RunInterruptedError, UserError
+from unihssl.errors import RunInterruptedError, UserError, printable
 
 # How long torch's CPU threads wait actively before they sleep. On shared cores longer spinning made small networks at
 # least twice as slow (results/README.md); on idle ones it made no difference.
@@ -103,6 +104,9 @@ def main() -> None:
     """Run a command. A user's error is one line on stderr; the exit code is 1, or 2 for a bad call."""
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", SPINS)  # read when torch is imported
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # paths that are not UTF-8
     try:
         sys.exit(app(standalone_mode=False) if len(sys.argv) > 1 else app())
     except UserError as error:
@@ -111,11 +115,15 @@ def main() -> None:
     except UsageError as error:
         command = error.ctx.command_path if getattr(error, "ctx", None) else "unihssl"
         if message := _usage_message(error):
-            typer.echo(f"error: {message} See: {command} --help", err=True)
+            typer.echo(printable(f"error: {message} See: {command} --help"), err=True)
         sys.exit(2)
     except RunInterruptedError as stop:
         typer.echo(stop.worded(as_options), err=True)
         sys.exit(130)
+    except OSError as error:  # of the machine: a name too long, no permission, a full disk behind standard output
+        place = f"{error.filename}: " if error.filename else ""
+        typer.echo(printable(f"error: {place}{error.strerror or error}"), err=True)
+        sys.exit(1)
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("stopped", err=True)
         sys.exit(130)

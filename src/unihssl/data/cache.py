@@ -1,6 +1,7 @@
 """A cache of decoded images on disk. A data set is decoded once, even if its files are moved or renamed later.
 
     stores/<key>/samples.npy    the readable images, (N, H, W, C) uint8: a plain .npy
+    stores/<key>/checksums.npy  a CRC-32 of each of them (N,) uint32; stores of 0.1.0 have none
     stores/<key>/store.json     how many files there were, and why some were left out
     index/<signature>           the key for files of these paths, sizes and times
     surveys/<signature>.*       the values of images of more than 8 bits: see `data.survey`
@@ -29,12 +30,13 @@ from filelock import FileLock
 
 from unihssl.data.decode import FORMAT, NOT_READ, Decoded, Progress, content_key, decode_files, hash_files, spread
 from unihssl.data.rendering import Rendering
-from unihssl.data.sample_file import SampleFile, open_samples
+from unihssl.data.sample_file import SampleFile, damaged_rows, open_samples
 from unihssl.files import FullPaths, lock_if_possible
 
-SAMPLES, DESCRIPTION = "samples.npy", "store.json"
+SAMPLES, CHECKSUMS, DESCRIPTION = "samples.npy", "checksums.npy", "store.json"
 KEY = re.compile("[0-9a-f]{64}")
-DAMAGED = (FileNotFoundError, ValueError, LookupError, TypeError, AttributeError)  # what reading a bad store raises
+# What reading a bad store raises.
+DAMAGED = (FileNotFoundError, EOFError, ValueError, LookupError, TypeError, AttributeError)
 
 
 def cache_folder(setting: str) -> Path | None:
@@ -86,7 +88,7 @@ class Cache:
             key = (self.index / signature).read_text(encoding="ascii")
         except (OSError, ValueError):
             return None
-        return self._open(key, files, how)
+        return self._open(key, files, how, verify=True)
 
     def _by_content(
         self, signature: str, paths: Sequence[Path], how: Rendering, progress: Progress | None
@@ -95,14 +97,17 @@ class Cache:
         if not any(self._open(entry.name, len(paths), how) for entry in _entries(self.stores)):
             return None
         digests = hash_files(paths, progress)
-        found = self._open(content_key(digests, how), len(paths), how)
+        found = self._open(content_key(digests, how), len(paths), how, verify=True)
         if found:
             with suppress(OSError):  # a read-only cache still serves
                 self._remember(signature, found.key, digests, paths, how)
         return found
 
-    def _open(self, key: str, files: int, how: Rendering) -> Decoded | None:
-        """Open the store of this key if it holds this many files at this size. A damaged store is removed."""
+    def _open(self, key: str, files: int, how: Rendering, *, verify: bool = False) -> Decoded | None:
+        """Open the store of this key if it holds this many files at this size. A damaged store is removed.
+
+        `verify` looks at the samples, too: at all of a small store, at some of a large one.
+        """
         folder = self.stores / key
         if not KEY.fullmatch(key) or not folder.is_dir():
             return None
@@ -112,6 +117,9 @@ class Cache:
                 return None
             unreadable = {int(row): str(why) for row, why in about["unreadable"].items()}
             pixels = open_samples(folder / SAMPLES, (files - len(unreadable), *how.shape))
+            sums = folder / CHECKSUMS
+            if verify and sums.exists() and damaged_rows(pixels, np.load(sums, allow_pickle=False)):
+                raise ValueError("damaged")
         except DAMAGED:
             shutil.rmtree(folder, ignore_errors=True)
             return None
@@ -127,6 +135,7 @@ class Cache:
             with SampleFile(folder / SAMPLES, (len(paths), *how.shape)) as samples:
                 digests, unreadable, unscaled = decode_files(paths, how, samples.put, progress)
                 samples.finish(without=unreadable)
+                np.save(folder / CHECKSUMS, samples.checksums)
             key = content_key(digests, how)
             if len(unreadable) == len(paths):
                 return Decoded(np.empty((0, *how.shape), dtype=np.uint8), unreadable, key)

@@ -35,11 +35,31 @@ def left_out(folder: Path) -> Counter[str]:
 
 
 def _visible_files(folder: Path) -> list[Path]:
-    found = []
-    for parent, folders, files in os.walk(folder, followlinks=True):
-        folders[:] = sorted(f for f in folders if not f.startswith((".", "__MACOSX")))
-        found += [Path(parent, f) for f in sorted(files) if not f.startswith(".")]
-    return found
+    """A folder's own files, sorted, before those of its sub-folders. Each real folder is walked once.
+
+    Links are followed after all else, so that circles of them end, and folders are found under their own names.
+    """
+    found: list[Path] = []
+    seen: set[tuple[int, int]] = set()
+    waiting, linked = [folder], False
+    while waiting:
+        for parent, folders, files in os.walk(waiting.pop(0)):
+            about = Path(parent).stat()
+            if (about.st_dev, about.st_ino) in seen:
+                folders.clear()
+                continue
+            seen.add((about.st_dev, about.st_ino))
+            folders[:] = sorted(f for f in folders if not f.startswith((".", "__MACOSX")))
+            waiting += [path for f in folders if (path := Path(parent, f)).is_symlink()]
+            found += [Path(parent, f) for f in sorted(files) if not f.startswith(".")]
+        linked = linked or bool(waiting)
+    return sorted(found, key=_place) if linked else found
+
+
+def _place(path: Path) -> list[tuple[bool, str]]:
+    """Orders files as walking does that follows links at once: those of a folder before its sub-folders."""
+    *folders, name = path.parts
+    return [*((True, folder) for folder in folders), (False, name)]
 
 
 def is_image(file_name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unihssl.csv_cells import plain_cell, safe_cell
 from unihssl.data.domain import Domain
 from unihssl.data.source import Label, first_few
 from unihssl.errors import Setting, UserError
@@ -39,7 +40,7 @@ def write_label_file(path: Path, domain: Domain, rows: np.ndarray, labels: Seque
     names = domain.names if isinstance(domain.items, np.ndarray) else [str(Path(p).absolute()) for p in domain.items]
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         listed = zip_longest((names[row] for row in rows), labels, fillvalue="")
-        csv.writer(file).writerows([COLUMNS, *listed])
+        csv.writer(file).writerows([COLUMNS, *([safe_cell(name), safe_cell(str(label))] for name, label in listed)])
 
 
 def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:
@@ -63,7 +64,7 @@ def read_label_rows(path: Path) -> list[dict[str, str]]:
         raise UserError(f"{path}: the CSV has no rows; expected the columns {','.join(COLUMNS)}")
     if missing := [column for column in COLUMNS if column not in rows[0]]:
         raise UserError(f"{path}: no column {first_few(missing)}; expected the columns {','.join(COLUMNS)}")
-    return [row | {"label": row["label"].strip()} for row in rows]
+    return [row | {"path": plain_cell(row["path"]), "label": plain_cell(row["label"].strip())} for row in rows]
 
 
 def class_numbers(labels: Iterable[Any], classes: Sequence[Label], where: str) -> np.ndarray:

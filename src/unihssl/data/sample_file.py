@@ -3,12 +3,14 @@
 import io
 import math
 import os
+import zlib
 from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
 
+CHECKED_BYTES = 2**28  # of a store, when it is opened: 0.14 s at 1.9 GB/s
 Shape = tuple[int, ...]
 
 
@@ -21,6 +23,7 @@ class SampleFile:
     def __init__(self, path: Path, shape: Shape) -> None:
         self.shape, self.row_bytes = shape, math.prod(shape[1:])
         self.header = _header(shape)
+        self.checksums = np.zeros(shape[0], dtype=np.uint32)  # of each row
         self.file = path.open("w+b", buffering=0)
         self.descriptor = self.file.fileno()
         try:
@@ -39,7 +42,9 @@ class SampleFile:
 
     def put(self, row: int, sample: np.ndarray) -> None:
         """Write one row; threads may do so at once."""
-        self._write(np.ascontiguousarray(sample).data.cast("B"), self._offset(row))
+        content = np.ascontiguousarray(sample).data.cast("B")
+        self.checksums[row] = zlib.crc32(content)
+        self._write(content, self._offset(row))
 
     def finish(self, without: Collection[int]) -> None:
         """Drop the rows `without`, which were never written, and flush everything to the disk."""
@@ -47,6 +52,7 @@ class SampleFile:
         for new, old in enumerate(kept):
             if new != old:
                 self._write(os.pread(self.descriptor, self.row_bytes, self._offset(old)), self._offset(new))
+        self.checksums = self.checksums[kept]
         header = _header((len(kept), *self.shape[1:]))
         if len(header) != len(self.header):  # NumPy leaves room for the number of rows to change
             raise OSError("the header of the .npy file changed its length")
@@ -74,6 +80,14 @@ def open_samples(path: Path, shape: Shape) -> np.ndarray:
     if samples.shape != shape or samples.dtype != np.uint8 or path.stat().st_size != size:
         raise ValueError(f"{path}: not a complete file of samples of shape {shape}")
     return samples
+
+
+def damaged_rows(samples: np.ndarray, checksums: np.ndarray, most_bytes: int = CHECKED_BYTES) -> bool:
+    """Whether rows of a file are not as they were written. Of a large file some are looked at, spread over all."""
+    if checksums.shape != samples.shape[:1] or checksums.dtype != np.uint32:
+        return True
+    step = -(-samples.nbytes // most_bytes) or 1
+    return any(zlib.crc32(samples[row].data) != checksums[row] for row in range(0, len(samples), step))
 
 
 def _header(shape: Shape) -> bytes:

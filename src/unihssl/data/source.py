@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from unihssl.errors import UserError
+from unihssl.errors import NOT_TEXT, UserError
 from unihssl.plain_files import read_text
 
 Label = str | int
@@ -39,6 +39,7 @@ class Source:
         if len({len(part) for part in parts.values()}) > 1:
             lengths = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
             raise UserError(f"{self.name}: expected one entry for each sample, got {lengths}")
+        check_names(self.name, (*self.names, *map(str, self.classes)))
 
     def __len__(self) -> int:
         return len(self.names)
@@ -78,6 +79,12 @@ def first_few(names: Sequence[str], most: int = 8) -> str:
     """The first few names of a list, for a message: `a, b and 7 more`."""
     shown = ", ".join(str(n) for n in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def check_names(where: str, names: Iterable[str]) -> None:
+    """Refuse names that files of a run could not hold, or that a terminal would obey."""
+    if strange := [name for name in names if NOT_TEXT.search(name)]:
+        raise UserError(f"{where}: rename what holds control characters or is not UTF-8: {first_few(strange)}")
 
 
 def csv_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:

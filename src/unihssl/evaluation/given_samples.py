@@ -12,6 +12,7 @@ from unihssl.data.domain import UNKNOWN, Domain
 from unihssl.data.images import SUFFIXES, find_images
 from unihssl.data.readers import left_out_note, read
 from unihssl.data.rendering import render
+from unihssl.data.source import check_names
 from unihssl.errors import UserError
 from unihssl.plain_files import is_there
 
@@ -28,6 +29,7 @@ def given_domain(samples: Any, model: "Model") -> Domain:
     paths = _image_paths(samples)
     if paths is not None:
         names, classes = tuple(str(p) for p in paths), tuple(model.classes_.tolist())
+        check_names("images", names)
         unknown = np.full(len(paths), UNKNOWN)
         return Domain("images", paths, names, unknown, classes, notes=_left_out_notes(samples))
     # A list of two is two samples here, not samples and labels.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
+from unihssl.csv_cells import safe_cell
 from unihssl.errors import Setting, UserError
 from unihssl.files import atomic
 
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from unihssl.evaluation.model import Model
 
 NO_REFERENCE = "this model was saved without features of its training samples, which novelty needs; train it again"
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what makes a spreadsheet take a cell for a formula
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Predictions:
 
 def _cell(value: Any) -> Any:
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(FORMULA) else value
+        return safe_cell(value)
     return f"{value:.6f}" if isinstance(value, float) else value
 
 

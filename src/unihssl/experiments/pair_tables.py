@@ -7,6 +7,7 @@ from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+from unihssl.csv_cells import safe_cell
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper, tables
 from unihssl.experiments.paper import AVERAGE
@@ -120,9 +121,9 @@ def long_csv(records: Sequence[Record]) -> str:
                     seed_folders = [folders.get((label, pair, seed), "") for seed in sorted(by_row[label])]
                     writer.writerow(
                         [
-                            *row,
+                            *map(safe_cell, row),
                             *_numbers(by_row[label], printed, found and found.p),
-                            ";".join(filter(None, seed_folders)),
+                            safe_cell(";".join(filter(None, seed_folders))),
                         ]
                     )
     return text.getvalue()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from unihssl.csv_cells import safe_cell
 from unihssl.data.label_file import read_label_rows
 from unihssl.data.source import first_few
 from unihssl.errors import Setting, UserError
@@ -101,7 +102,7 @@ class LabelSheet:
         with atomic(self.path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, list(rows[0]))
             writer.writeheader()
-            writer.writerows(rows)
+            writer.writerows(row | {name: safe_cell(row[name]) for name in ("path", "label")} for row in rows)
         self.rows, self._content = rows, _content(self.path)
 
 

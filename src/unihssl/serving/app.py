@@ -71,9 +71,8 @@ def create_app(predictor: Predictor, limits: Limits | None = None, token: str | 
         decoders.shutdown(wait=False, cancel_futures=True)
         model_thread.shutdown(wait=False, cancel_futures=True)
 
-    app = FastAPI(
-        title="unihssl", version=version("unihssl"), docs_url=None, redoc_url=None, lifespan=lifespan
-    )  # FastAPI's own pages of documentation load scripts from elsewhere
+    # FastAPI's own pages of documentation load scripts from elsewhere: no docs_url, no redoc_url.
+    app = FastAPI(title="unihssl", version=version("unihssl"), docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guard, limits=limits, metrics=metrics, token=token)
     page = files("unihssl.serving").joinpath("page.html").read_text(encoding="utf-8")
 

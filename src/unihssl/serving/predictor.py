@@ -42,7 +42,8 @@ def open_predictor(path: Path, device: str = "auto") -> Predictor:
 
 
 def _of_model(path: Path, model: Model) -> Predictor:
-    _refuse_vectors(path, describe(model))
+    about = describe(model)
+    _refuse_vectors(path, about)
     method = methods.get(model.method)
     graph = InferenceGraph(model.network, method, model.params, model.views, model.rule, model.audited)
 
@@ -53,7 +54,7 @@ def _of_model(path: Path, model: Model) -> Predictor:
                 outputs["novelty"] = model.reference.novelty(torch.cat(features))
         return {name: tensor.numpy(force=True) for name, tensor in outputs.items()}
 
-    return Predictor(describe(model), model.rendering(), run, _heat(model))
+    return Predictor(about, model.rendering(), run, _heat(model))
 
 
 def _heat(model: Model) -> Callable[[np.ndarray, np.ndarray], list[np.ndarray]] | None:
@@ -65,7 +66,6 @@ def _heat(model: Model) -> Callable[[np.ndarray, np.ndarray], list[np.ndarray]] 
     layer = last_feature_map(network, model.views.test(blank))
     if layer is None:
         return None
-
     mean, std = (torch.tensor(of, device=model.device).view(-1, 1, 1) for of in (model.views.mean, model.views.std))
 
     def heat(pixels: np.ndarray, classes: np.ndarray) -> list[np.ndarray]:
@@ -84,6 +84,7 @@ def _of_onnx(path: Path) -> Predictor:
         import onnxruntime
     except ImportError:
         raise UserError("serving an ONNX file needs onnxruntime: pip install 'unihssl[serve]'") from None
+    onnxruntime.disable_telemetry_events()  # what it counts is nobody else's business
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # decoding needs the cores, too

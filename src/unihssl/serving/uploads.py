@@ -60,8 +60,7 @@ def decode(upload: Upload, how: Rendering, limits: Limits) -> np.ndarray:
     except UnidentifiedImageError:
         raise RefusedError(415, f"{name}: not an image of a known format ({', '.join(FORMATS)})") from None
     except WrongChannelsError as error:
-        channels = f"{error.found} channels, and this model takes {error.wanted}"
-        raise RefusedError(422, f"{name}: {channels}") from None
+        raise RefusedError(422, f"{name}: {error.found} channels, and this model takes {error.wanted}") from None
     except UserError as error:  # a package is missing
         raise RefusedError(415, f"{name}: {error}") from None
     except Exception as error:  # a damaged file makes decoders stumble in any way they like
@@ -81,7 +80,7 @@ async def _of_form(body: bytes, content_type: str, limits: Limits) -> list[Uploa
         form = await parser.parse()
     except MultiPartException as error:
         raise _too_many(limits) if "Too many" in error.message else _bad_form(error.message) from None
-    except (KeyError, ValueError, LookupError) as error:
+    except (ValueError, LookupError) as error:
         raise _bad_form(str(error)) from None
     files = [value for _, value in form.multi_items() if isinstance(value, UploadFile)]
     return [Upload(_shown(file.filename, i), await file.read()) for i, file in enumerate(files)]

@@ -96,4 +96,5 @@ def readings(values: dict[str, float]) -> str:
 
 def watched() -> bool:
     """Whether somebody sees what is printed: a terminal, or a notebook."""
-    return sys.stderr.isatty() or "ipykernel" in sys.modules
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return sys.stderr.isatty() or "IPKernelApp" in getattr(shell, "config", ())

@@ -19,6 +19,7 @@ COLOURS += ("#a96b59", "#e76300", "#92dadd", "#717581", "#b9ac70")
 STYLE: dict[str, Any] = {"font.size": 8, "axes.titlesize": 8, "axes.labelsize": 8, "legend.fontsize": 7}
 STYLE |= {"xtick.labelsize": 7, "ytick.labelsize": 7, "legend.frameon": False, "lines.linewidth": 1.3}
 STYLE |= {"axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.6}
+STYLE["text.parse_math"] = False  # a $ in the name of a class is a $
 STYLE["svg.fonttype"] = "none"  # text stays text, which can be searched
 STYLE["svg.hashsalt"] = "unihssl"  # the same ids on each call
 

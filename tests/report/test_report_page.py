@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 import unihssl
-from conftest import colour_images
+from colour_domains import colour_images
 from unihssl.cli.report import add_report
 from unihssl.errors import UserError
 from unihssl.report import write_comparison, write_report
