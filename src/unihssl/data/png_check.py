@@ -1,4 +1,4 @@
-"""A PNG of 16 bits a channel, checked whole before libpng sees it: torchvision crashes where libpng reports an error."""
+"""A PNG of 16 bits a channel, checked whole before torchvision decodes it, which crashes on what libpng refuses."""
 
 import struct
 import zlib

@@ -127,7 +127,7 @@ def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
 
 
 def _damaged(archive: Path, error: Exception) -> UserError:
-    reason = error or type(error).__name__
+    reason = " ".join(str(error).split()) or type(error).__name__
     return UserError(f"{archive}: damaged or cut short; delete it and download it again ({reason})")
 
 
