@@ -1,5 +1,6 @@
 # The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`; `make docs` builds the site and
-# `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes. Each installs into .venv on its first use only.
+# `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes. Each installs into .venv on its
+# first use only.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt

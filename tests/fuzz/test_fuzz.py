@@ -15,10 +15,10 @@ def test_cases_that_were_found(kind, number, seed):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_bad_input_ends_in_a_result_or_one_line(kind):
-    ends = [check(kind, number, seed=1) for number in range(12)]
+    ends = [check(kind, number, seed=1) for number in range(8)]
     assert set(ends) <= {"result", "one line"}
 
 
 def test_the_tally_counts_every_case():
-    tally, failed = fuzz(seconds=5, seed=2, most=20)
-    assert tally.total() <= 20 and tally.total() > 0 and not failed
+    tally, failed = fuzz(seconds=5, seed=2, most=10)
+    assert tally.total() <= 10 and tally.total() > 0 and not failed
