@@ -35,7 +35,7 @@ BAD_MODELS = {
             {"bottleneck": NESTED},
         ],
         "classes": [None, [], "abc", 5, HUGE, NESTED, [None], [{}], ["a"] * 10, list(range(100_000))],
-        "stored_size": [None, [], [16], [16, 16, 16], [-1, 16], [HUGE, HUGE], ["16", 16], NESTED, 16],
+        "stored_size": [None, [], [16], [16, 16, 16], [-1, 16], [0, 16], [HUGE, HUGE], ["16", 16], NESTED, 16],
         "windows": [5, {"labeled": 5}, {"labeled": {"PNG": 5}}, {"labeled": {"PNG": {"low": "x", "high": [1]}}}],
         "data": [5, [1], {"labeled": NESTED}],
         "result": [5, []],

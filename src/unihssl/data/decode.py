@@ -103,12 +103,12 @@ def decode_files(
             return digest, content
         try:
             pixels, kind = render(content, how)
-        except UNREADABLE as error:
-            return digest, _reason(content, error)
         except WrongChannelsError as error:
             raise error.of(paths[row]) from None
         except UserError as error:  # a package is missing
             raise UserError(f"{paths[row]}: {error}") from None
+        except UNREADABLE as error:
+            return digest, _reason(content, error)
         if kind:
             unscaled.append(kind)
         put(row, pixels)  # not in the try block: a failed write is not an unreadable image

@@ -19,8 +19,9 @@ _OTHERS = "heic heif avif jxl jp2 j2k jfif gif psd svg eps ppm pgm pfm tga ico e
 _OTHERS += " dicom ima nii mha mhd nrrd svs ndpi czi lif nd2"
 OTHER_SUFFIXES = frozenset(f".{name}" for name in _OTHERS.split())
 
-# What Pillow raises for files that are not images, or are cut short.
+# What decoders raise for files that are not images, or are damaged; the last line was found by changing random bytes.
 UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+UNREADABLE += (ArithmeticError, LookupError, TypeError, AttributeError, MemoryError)
 
 
 def find_images(folder: Path) -> list[Path]:

@@ -13,6 +13,7 @@ from unihssl.data.dicom import read_dicom
 from unihssl.data.image_format import HEAD, PILLOW, check_size, is_deep_png, is_dicom, is_tiff
 from unihssl.data.images import load_square, open_rgb
 from unihssl.data.intensity import Window, window_for
+from unihssl.data.png_check import checked_png
 from unihssl.data.tiff import read_tiff
 from unihssl.data.values import Values, fitted, shown, type_limits, upright, with_alpha
 from unihssl.plain_files import MOST_IMAGE, read_bytes
@@ -131,7 +132,8 @@ def _read_png(content: bytes, channels: int) -> Values:
         check_size(image.height, image.width, len(image.getbands()))
         turned = image.getexif().get(ORIENTATION, 1) if b"eXIf" in content else 1
     try:
-        planes = decode_png(torch.frombuffer(bytearray(content), dtype=torch.uint8), ImageReadMode.UNCHANGED)
+        whole = torch.frombuffer(bytearray(checked_png(content)), dtype=torch.uint8)
+        planes = decode_png(whole, ImageReadMode.UNCHANGED)
     except RuntimeError as error:
         raise ValueError(str(error).rpartition(", ")[2]) from None
     limits = type_limits(np.dtype(np.uint16))

@@ -14,6 +14,7 @@ from unihssl.plain_files import read_text
 
 Label = str | int
 DOMAIN = "domain"  # column of the sources that are trained together as one domain
+LONGEST_NAME = 300  # in a message
 SEPARATOR = "|"  # between several sources in one text
 
 
@@ -77,8 +78,13 @@ def joined(sources: Sequence[Source]) -> Source:
 
 def first_few(names: Sequence[str], most: int = 8) -> str:
     """The first few names of a list, for a message: `a, b and 7 more`."""
-    shown = ", ".join(str(n) for n in names[:most])
+    shown = ", ".join(_on_one_line(str(name)) for name in names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _on_one_line(name: str) -> str:
+    short = name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."
+    return short.replace("\n", "\\n")
 
 
 def check_names(where: str, names: Iterable[str]) -> None:

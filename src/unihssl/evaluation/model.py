@@ -318,6 +318,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
         (params,) = parse_saved(description["params"], (method.Params,), str(folder.model))
         architecture = Architecture.from_saved(description["architecture"])
         classes, (height, width) = description["classes"], description["stored_size"]
+        if not architecture.takes_vectors and min(height, width) < 1:
+            raise ValueError("images of no size")
         windows = {role: loaded_windows(found) for role, found in description.get("windows", {}).items()}
     except UserError:
         raise

@@ -14,6 +14,7 @@ from typing import IO, Self
 from unihssl.data.decode import Progress
 from unihssl.errors import UserError
 from unihssl.files import lock_if_possible, write_error
+from unihssl.plain_files import check_regular
 
 ENDINGS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar", ".zip")
 MAX_ENTRIES = 1_000_000
@@ -98,6 +99,7 @@ def _require_unpacked(archive: Path, entries: list[Entry], folder: Path, base: P
 def _locked(archive: Path) -> Iterator[None]:
     """Let one process at a time unpack an archive, where files can be locked."""
     try:
+        check_regular(archive)
         archive.open("rb").close()
     except OSError as error:
         raise UserError(f"{archive}: cannot be read ({error.strerror})") from None
@@ -125,7 +127,7 @@ def _opened(archive: Path) -> Iterator[Iterator[Entry]]:
 
 
 def _damaged(archive: Path, error: Exception) -> UserError:
-    reason = error or type(error).__name__
+    reason = " ".join(str(error).split()) or type(error).__name__
     return UserError(f"{archive}: damaged or cut short; delete it and download it again ({reason})")
 
 
