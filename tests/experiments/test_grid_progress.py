@@ -22,7 +22,7 @@ def test_the_line_names_what_has_begun_and_how_far_it_is(tmp_path):
         folder.mkdir()
         (folder / "config.yaml").touch()
     (folders[0] / "result.json").write_text("{}")
-    row = {"stage": "supervised", "step": 40}
+    row = {"stage": "supervised", "step": 40, "global_step": 40}
     (folders[1] / "metrics.jsonl").write_text(json.dumps(row) + "\n")
     folders[3].mkdir()
     (folders[3] / "config.yaml").touch()

@@ -49,6 +49,7 @@ def weights(model: unihssl.Model) -> Tensor:
 def watch(monkeypatch: pytest.MonkeyPatch, name: str, around: Callable[[UniHSSL, Any, Callable[[], Any]], Any]) -> None:
     """Have `around(method, argument, proceed)` stand around every call of one of the method's own methods."""
     real = getattr(UniHSSL, name)
+    monkeypatch.setattr("unihssl.pipeline.make_trainer.rehearse", lambda *_, **__: None)  # it would be watched, too
     monkeypatch.setattr(UniHSSL, name, lambda self, *args: around(self, args[0], lambda: real(self, *args)))
 
 
@@ -58,7 +59,9 @@ LACKING = (
     "disk",
     "original",
     "finetune",
-)  # no GPU is shown; arrays are in memory; not its presets
+    "mlflow",
+    "wandb",
+)  # no GPU is shown; arrays are in memory; not its presets; not installed
 
 
 def options(*classes: type) -> list[tuple[str, Any]]:

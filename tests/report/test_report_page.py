@@ -12,11 +12,11 @@ from PIL import Image
 
 import unihssl
 from colour_domains import colour_images
+from unihssl.cli.display import TerminalDisplay
 from unihssl.cli.report import add_report
 from unihssl.errors import UserError
 from unihssl.report import write_comparison, write_report
 from unihssl.run_folder import RunFolder
-from unihssl.training.display import Display
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = {"blue": SCRIPT, "green": "a \"b\" & 'c'", "red": "red"}
@@ -134,7 +134,7 @@ def test_a_report_that_fails_loses_nothing(run, tmp_path, monkeypatch, capsys):
     shutil.copytree(run, tmp_path / "run")
     (tmp_path / "run" / "report.html").unlink(missing_ok=True)
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    with Display() as display:
+    with TerminalDisplay() as display:
         assert add_report(tmp_path / "run", display) is None
         (tmp_path / "run" / "metrics.jsonl").write_text('{"no": "row"}\n')
         assert add_report(tmp_path / "run", display) is None

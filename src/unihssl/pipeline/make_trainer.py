@@ -64,9 +64,11 @@ def make_trainer(
         f"{with_target}; {settings.method} on {backbone.name}, {fabric.device}{processes}"
         f"{_sizes(pair, views)}; {placement}"
     )
-    with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
-        stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
-        costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
+    costs = None
+    if frozen or fabric.device.type == "cpu":  # a GPU's runs show the time left of a stage
+        with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
+            stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
+            costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
     return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair), costs)
 
 
