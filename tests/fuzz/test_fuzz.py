@@ -2,6 +2,7 @@
 
 import pytest
 from cases import KINDS
+
 from fuzz import check, fuzz
 
 # Kind, number and seed of cases that once ended in a traceback, a crash or more than one line.

@@ -20,7 +20,14 @@ _OTHERS += " dicom ima nii mha mhd nrrd svs ndpi czi lif nd2"
 OTHER_SUFFIXES = frozenset(f".{name}" for name in _OTHERS.split())
 
 # What decoders raise for files that are not images, or are damaged; the last line was found by changing random bytes.
-UNREADABLE = (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError)
+UNREADABLE: tuple[type[Exception], ...] = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    struct.error,
+    Image.DecompressionBombError,
+)
 UNREADABLE += (ArithmeticError, LookupError, TypeError, AttributeError, MemoryError)
 
 
