@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from unihssl import UserError
-from unihssl.files import atomic, read_json, write_json, write_text
+from unihssl.files import atomic, write_json, write_text
+from unihssl.plain_files import read_json
 
 
 def names(folder: Path) -> list[str]:
