@@ -136,7 +136,7 @@ def test_a_report_that_fails_loses_nothing(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with TerminalDisplay() as display:
         assert add_report(tmp_path / "run", display) is None
-        (tmp_path / "run" / "metrics.jsonl").write_text('{"no": "row"}\n')
+        monkeypatch.setattr("unihssl.report.write_report", lambda *_, **__: {}["no such key"])
         assert add_report(tmp_path / "run", display) is None
     printed = capsys.readouterr().err
     assert "the report was not written (reports need Jinja2: pip install jinja2); the run is complete" in printed
