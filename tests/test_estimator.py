@@ -6,6 +6,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
+import sklearn
 from PIL import Image
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -21,6 +22,13 @@ SHORT = {"settings": {"pretrain_epochs": 3}}
 EXPECTED_FAILURES = {"check_classifiers_classes": "uses -1 as a class, which means 'no label' here, as in skada"}
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of a domain that is not learnt in three epochs
+
+
+@pytest.fixture(autouse=True)
+def no_routing():
+    """As scikit-learn is by default: skada, where a test has imported it, switches metadata routing on."""
+    with sklearn.config_context(enable_metadata_routing=False):
+        yield
 
 
 @parametrize_with_checks([HSSLClassifier(**QUICK, **SHORT)], expected_failed_checks=lambda _: EXPECTED_FAILURES)

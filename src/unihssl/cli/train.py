@@ -11,6 +11,7 @@ from unihssl.cli.report import add_report
 from unihssl.cli.settings_options import with_settings
 from unihssl.errors import UserError
 from unihssl.plain_files import read_yaml
+from unihssl.run_folder import RunFolder
 
 
 @with_settings
@@ -56,6 +57,7 @@ def train(
     sources = unlabeled if len(unlabeled) > 1 else [*unlabeled, values.pop("unlabeled", "")][0]
     if not resume:
         check_sources(labeled, sources)
+    report = report and not RunFolder(out).is_finished  # nothing of a run that is finished already is written again
 
     # DDP looks for unused parameters, which some methods have. In every process it would warn that it found none.
     os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
