@@ -195,3 +195,11 @@ def test_images_of_pillow_are_seen_as_their_files_are(model, tmp_path):
     expected = model.predict_proba(tmp_path)
     assert np.array_equal(model.predict_proba(pictures), expected)
     assert model.predict_proba(pictures[1]) == pytest.approx(expected[1:2], abs=1e-5)
+
+
+def test_images_of_pillow_that_cannot_be_taken_are_refused(model, on_vectors):
+    with pytest.raises(unihssl.UserError, match="mode F do not say how they were stored"):
+        model.predict(Image.fromarray(np.zeros((4, 4), dtype=np.float32)))
+    with pytest.raises(unihssl.UserError, match="takes vectors of length 5, and got images"):
+        on_vectors.predict(Image.new("RGB", (4, 4)))
+    assert len(model.predict(Image.new("YCbCr", (4, 4)))) == 1

@@ -36,3 +36,10 @@ def test_what_compare_decides_itself_cannot_be_set(image_folders, tmp_path):
     refused = unihssl(*call(*image_folders, tmp_path / "runs"), "--set", "seed=3").error
     assert refused == "error: --set seed: methods and seeds are chosen by --methods and --seeds"
     assert not (tmp_path / "runs").exists()
+
+
+def test_runs_of_other_data_are_not_taken_for_these(image_folders, tmp_path):
+    a, b = image_folders
+    unihssl(*call(a, b, tmp_path / "runs"))
+    refused = unihssl(*call(b, a, tmp_path / "runs")).error
+    assert f"this run has finished, and its labeled data was {a}: choose another --out" in refused

@@ -79,3 +79,15 @@ def test_every_source_is_measured_by_itself(folders, tmp_path):
     assert [line.split("│")[1].strip() for line in shown.splitlines() if "│" in line][-2:] == ["b", "c"]
     assert unihssl("suggest", tmp_path / "run", "--n", 36, "--out", tmp_path / "todo.csv").code == 0
     assert (tmp_path / "todo.csv").read_text().count(f"{b}/") == 18  # a quarter of each source is held out
+
+
+def test_a_source_without_classes_beside_one_with(folders, tmp_path):
+    a, b, c = folders
+    (tmp_path / "flat").mkdir()
+    for i, path in enumerate(sorted(c.rglob("*.png"))):
+        (tmp_path / "flat" / f"{i}.png").write_bytes(path.read_bytes())
+    model = package.fit(str(a), [str(b), str(tmp_path / "flat")], tmp_path / "run", **FAST)
+    assert model.result["sources"].keys() == {"b"}
+    assert package.evaluate(tmp_path / "run")["unlabeled"] == model.result["unlabeled"]
+    with pytest.raises(package.UserError, match="needs a CSV or arrays, not a folder"):
+        package.fit(str(a), [str(b), str(c)], target_labels="column", **FAST)

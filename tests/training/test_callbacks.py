@@ -96,3 +96,13 @@ def test_two_fits_in_two_threads_give_what_each_gives_alone():
         thread.join()
     for seed in (0, 1):
         assert np.array_equal(together[seed], alone[seed])
+
+
+def test_a_fit_inside_a_callback_does_not_wait_for_itself():
+    class Nested(unihssl.Callback):
+        def on_end(self, model):
+            self.inner = unihssl.fit(X, Y, U, method="supervised", epochs=1, tensorboard=False, verbose=False)
+
+    nested = Nested()
+    unihssl.fit(X, Y, U, callbacks=[nested], **SHORT)
+    assert nested.inner.method == "supervised"

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import JSON, print_json, split_setting
+from unihssl.cli.options import JSON, as_options, print_json, split_setting
 from unihssl.cli.settings_options import with_settings
 from unihssl.cli.train import check_sources
 from unihssl.errors import RunInterruptedError, UserError
@@ -62,10 +62,18 @@ def compare(
                 try:
                     train(folder, labeled, sources, recipe | {"seed": seed}, resume=folder.exists(), display=display)
                 except RunInterruptedError:
+                    if display.silent:  # the first process reports it
+                        raise typer.Exit(130) from None
                     raise RunInterruptedError("stopped; rerun to continue with the unfinished runs") from None
+    if display.silent:
+        return
     records = read_records(folders)
     measured = any("unlabeled" in record.result for record in records)
-    ranking = [] if measured or len(folders) < 2 else select(folders)
+    try:
+        ranking = [] if measured or len(folders) < 2 else select(folders)
+    except UserError as error:  # too few images, say: the table is there all the same
+        display.note(f"note: the runs are not ranked: {error.worded(as_options)}")
+        ranking = []
     if json:
         best = {"ranking": [{"run": str(c.run), **c.scores} for c in ranking]} if ranking else {}
         return print_json({"rows": detail_rows(records)} | best)

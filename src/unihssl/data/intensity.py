@@ -199,3 +199,9 @@ def loaded_windows(saved: Mapping[str, Any]) -> dict[str, Window]:
         kind: Window(tuple(map(float, w["low"])), tuple(map(float, w["high"])), _pair(np.array(w["seen"], dtype=float)))
         for kind, w in saved.items()
     }
+
+
+def candidates(domains: Sequence[Mapping[str, Window]]) -> dict[str, tuple[Window, ...]]:
+    """The windows of each kind of storage, of the domains that an image may be from."""
+    kinds = {kind for windows in domains for kind in windows}
+    return {kind: tuple(windows[kind] for windows in domains if kind in windows) for kind in kinds}

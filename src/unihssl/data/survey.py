@@ -24,9 +24,10 @@ from unihssl.data.intensity import POINTS, Measured, by_channel, measure
 from unihssl.data.rendering import Rendering, read_values
 from unihssl.data.tiff import is_deep
 from unihssl.data.values import Values, WrongChannelsError, fitted, type_limits
+from unihssl.errors import UserError
 from unihssl.plain_files import MOST_IMAGE, check_regular, read_bytes
 
-VERSION = 1  # raise it whenever the same files would be measured otherwise
+VERSION = 2  # raise it whenever the same files would be measured otherwise
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,8 @@ def _look(path: Path, channels: int) -> tuple[Values, np.ndarray] | bool:
         found = measure(values, channels)
     except WrongChannelsError as error:
         raise error.of(path) from None
+    except UserError as error:  # a package is missing: not the file's fault, so nothing is remembered
+        raise UserError(f"{path}: {error.args[0]}") from None
     except UNREADABLE:
         return False
     return Values(values.pixels[:0], values.kind, values.limits, values.window), found

@@ -10,7 +10,7 @@ import numpy as np
 from unihssl.config import COLUMN
 from unihssl.data.domain import UNKNOWN, Domain
 from unihssl.data.label_file import LabelFile, class_numbers, labeled_rows, read_label_file
-from unihssl.data.readers import is_reference, known_label
+from unihssl.data.readers import is_reference, known_label, several
 from unihssl.errors import Setting, UserError
 
 IN_MEMORY = "given in Python"  # what a run records of labels without a file
@@ -44,7 +44,7 @@ def with_target_labels(domain: Domain, given: Any) -> Domain:
 
 def _own_labels(domain: Domain) -> np.ndarray:
     """The labels that the source itself has; class folders would label everything, which nobody means."""
-    if Path(domain.name).is_dir() or is_reference(domain.name):
+    if any(is_reference(part) or Path(part).is_dir() for part in several(domain.name)):
         raise UserError(f"{domain.name}: {Setting('target_labels', COLUMN)} needs a CSV or arrays, not a folder")
     if not domain.known.any():
         raise UserError(f"{domain.name}: {Setting('target_labels', COLUMN)}, but no label is filled in")

@@ -25,6 +25,7 @@ def given_domain(samples: Any, model: "Model") -> Domain:
     if isinstance(samples, Domain):
         return samples
     if pictures := _pil_images(samples):
+        _refuse_pictures(pictures, model)
         samples = np.stack([render(_png(picture), model.rendering())[0] for picture in pictures])
     paths = _image_paths(samples)
     if paths is not None:
@@ -51,11 +52,20 @@ def _pil_images(samples: Any) -> list[Image.Image]:
     return list(listed) if all(isinstance(sample, Image.Image) for sample in listed) else []
 
 
+def _refuse_pictures(pictures: list[Image.Image], model: "Model") -> None:
+    if model.architecture.takes_vectors:
+        raise UserError(f"this model takes vectors of length {model.architecture.vector_size}, and got images")
+    if deep := [picture.mode for picture in pictures if picture.mode.startswith(("I", "F"))]:
+        raise UserError(f"images of Pillow's mode {deep[0]} do not say how they were stored: pass files or an array")
+
+
 def _png(image: Image.Image) -> bytes:
     """The image as a file, so that it is decoded like one."""
     buffer = io.BytesIO()
     turned = ImageOps.exif_transpose(image)
-    (turned.convert("RGB") if turned.mode == "CMYK" else turned).save(buffer, "PNG", compress_level=0)
+    (turned if turned.mode in ("1", "L", "LA", "P", "RGB", "RGBA") else turned.convert("RGB")).save(
+        buffer, "PNG", compress_level=0
+    )
     return buffer.getvalue()
 
 

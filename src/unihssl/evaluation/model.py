@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from unihssl import methods
 from unihssl.config import Settings, parse_saved
 from unihssl.data.domain import Domain
-from unihssl.data.intensity import Window, loaded_windows, saved_windows
+from unihssl.data.intensity import Window, candidates, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
 from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, first_few
@@ -182,9 +182,7 @@ class Model:
         If it is not known, an image of more than 8 bits gets the window of the domain that stores images as it does.
         """
         found = [self.windows.get(role, {})] if role else list(self.windows.values())
-        kinds = {kind for windows in found for kind in windows}
-        candidates = {kind: tuple(windows[kind] for windows in found if kind in windows) for kind in kinds}
-        return Rendering(self.stored_size, self.architecture.channels, candidates)
+        return Rendering(self.stored_size, self.architecture.channels, candidates(found))
 
     def _of_all(self, samples: Any) -> Predictions:
         """Predictions for all samples. An unreadable file is an error if it was named, else a warning."""

@@ -147,8 +147,11 @@ def _with_training_note(domain: Domain, trained_on: list[str]) -> Domain:
 
 
 def _held_out(record: dict[str, Any], role: str, model: Model, settings: Settings, given: Any) -> Domain:
-    source = _source(record, role, given)
-    domain = test_domain(source, tuple(model.classes_.tolist()), settings)
+    source, classes = _source(record, role, given), tuple(model.classes_.tolist())
+    if role == "labeled":
+        domain = test_domain(source, classes, settings)
+    else:  # some of its sources may have no classes
+        domain = unlabeled_domain(source, classes, replace(settings, match_classes="labeled"))
     row_of = {name: i for i, name in enumerate(domain.names)}
     gone = [name for name in record["test"] if name not in row_of]
     if gone:

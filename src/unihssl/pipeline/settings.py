@@ -1,12 +1,15 @@
 """The settings of a run that exists: as it saved them, and with what was asked for when it is resumed."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from unihssl import methods
 from unihssl.config import Settings, changes_result, parse, parse_saved
-from unihssl.errors import UserError
-from unihssl.methods.recipe import all_knobs, with_full_paths
+from unihssl.data.readers import several
+from unihssl.data.source import SEPARATOR
+from unihssl.errors import Setting, UserError
+from unihssl.methods.recipe import absolute, all_knobs, with_full_paths
 from unihssl.run_folder import RunFolder
 
 
@@ -42,3 +45,15 @@ def resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Setti
 def given_or_saved(source: Any, saved: str) -> Any:
     """The source a resumed run was given again, else the one it began with."""
     return saved if source is None or (isinstance(source, str) and not source) else source
+
+
+def refuse_other_sources(folder: RunFolder, settings: Settings, **sources: Any) -> None:
+    """Stop if a finished run is asked for with other data than its own, which is still where it was."""
+    for role, source in sources.items():
+        own, given = getattr(settings, role), several(source)
+        if not all(isinstance(part, str | Path) for part in given) or not all(Path(p).exists() for p in several(own)):
+            continue
+        if SEPARATOR.join(absolute(str(part)) for part in given) != own:
+            raise UserError(
+                f"{folder.path}: this run has finished, and its {role} data was {own}: choose another {Setting('out')}"
+            )

@@ -22,7 +22,7 @@ from unihssl.models.backbones import EncoderFactory
 from unihssl.pipeline.describe_run import describe_run
 from unihssl.pipeline.make_trainer import make_trainer
 from unihssl.pipeline.measure import finish_run, reference_features
-from unihssl.pipeline.settings import given_or_saved, resumed_settings
+from unihssl.pipeline.settings import given_or_saved, refuse_other_sources, resumed_settings
 from unihssl.run_folder import RunFolder, RunLock
 from unihssl.training.callbacks import Callback, running, with_own
 from unihssl.training.display import Display
@@ -30,7 +30,7 @@ from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
 from unihssl.training.frozen import FrozenBackbone
 from unihssl.training.watch import Watch
 
-_training = threading.Lock()  # torch's random state belongs to the process: runs in other threads wait
+_training = threading.RLock()  # torch's random state belongs to the process: runs in other threads wait
 
 
 def train(
@@ -73,8 +73,9 @@ def train(
         if not fabric.is_global_zero:
             display.silence()
         if folder.is_finished:
+            refuse_other_sources(folder, settings, labeled=labeled, unlabeled=unlabeled)
             display.note(f"{out}: this run has finished already")
-            return load_model(out)
+            return load_model(out, fabric.device)
         if resume and not folder.checkpoint.exists():
             display.note(f"{out}: nothing has been saved here yet: starting from the beginning")
         source, target = read_domains(labeled, unlabeled, settings, target_labels)
@@ -87,9 +88,9 @@ def train(
         pair = load_pair(source, target, settings, encoders.architecture.side, display.counter)
         frozen = _frozen(fabric, encoders, settings, display) if settings.train == "head" else None
         trainer = make_trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
-        if fabric.is_global_zero:  # only now: what the trainer refuses must not look like a run
-            describe_run(folder, settings, params, pair, knobs, resumed)
         own = with_own(callbacks, settings) if fabric.is_global_zero else []
+        if fabric.is_global_zero:  # only now: what is refused above must not look like a run
+            describe_run(folder, settings, params, pair, knobs, resumed)
         with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
             if frozen:
                 frozen.compute()

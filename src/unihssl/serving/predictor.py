@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from unihssl import methods
+from unihssl.data.intensity import candidates, loaded_windows
 from unihssl.data.rendering import Rendering
 from unihssl.errors import UserError
 from unihssl.evaluation.export_model import describe
@@ -97,10 +98,10 @@ def _of_onnx(path: Path) -> Predictor:
         raise UserError(f"{path}: was not written by `unihssl export`: its metadata is not there")
     _refuse_vectors(path, about)
     (given,), names = session.get_inputs(), [output.name for output in session.get_outputs()]
-    height, width = about["stored_size"]
+    (height, width), windows = about["stored_size"], about.get("windows") or {}
     return Predictor(
         about,
-        Rendering((height, width), given.shape[3]),
+        Rendering((height, width), given.shape[3], candidates([loaded_windows(w) for w in windows.values()])),
         lambda pixels: dict(zip(names, session.run(None, {given.name: pixels}), strict=True)),
     )
 

@@ -106,6 +106,8 @@ TRACKERS = {"mlflow": MLflow, "wandb": WeightsAndBiases}
 def with_own(callbacks: Sequence[Callback], settings: Settings) -> list[Callback]:
     """The callbacks given, after those that the settings ask for."""
     own = [TensorBoard()] if settings.tensorboard else []
+    if settings.track:
+        _imported(settings.track)
     return [*own, *([TRACKERS[settings.track]()] if settings.track else []), *callbacks]
 
 
