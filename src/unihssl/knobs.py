@@ -112,6 +112,8 @@ class Knobs(TypedDict, total=False):
     ramp_up: float
     lambda_confusion: float
     confusion_temperature: float
+    lambda_consistency: float
+    consistency_threshold: float
     min_affinity: float
     initial_view: Literal["test", "train"]
     second_half: Literal["random", "zeros", "copy"]

@@ -8,11 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pydicom
 import pytest
-import tifffile
 from PIL import Image
-from pydicom.data import get_testdata_file
 from test_images import TO_STORED, png_16
 
 import unihssl
@@ -28,6 +25,10 @@ from unihssl.errors import UserError
 from unihssl.evaluation.export_model import describe, random_samples
 from unihssl.evaluation.extract import extract_features
 from unihssl.evaluation.given_samples import given_domain
+
+pydicom = pytest.importorskip("pydicom")
+tifffile = pytest.importorskip("tifffile")
+get_testdata_file = pytest.importorskip("pydicom.data").get_testdata_file
 
 SIDE = 24
 PER_CLASS = 6

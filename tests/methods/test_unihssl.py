@@ -425,6 +425,16 @@ def test_a_confidence_that_would_always_be_one_is_refused():
         fit(first_half="fold", confidence="unlabeled_mass")
 
 
+def agreement(logits: dict[str, Tensor]) -> float:
+    """FixMatch's loss over the classes, sample by sample, of views whose logits have two halves."""
+    total = 0.0
+    for weak, strong in zip(logits["weak"].softmax(1), logits["strong"].softmax(1), strict=True):
+        classes = [(weak[k] + weak[k + C]).item() for k in range(C)]
+        best = max(range(C), key=classes.__getitem__)
+        total -= math.log((strong[best] + strong[best + C]).item()) if classes[best] > 0.3 else 0.0
+    return total / len(logits["weak"])
+
+
 @pytest.mark.usefixtures("doubles")
 @pytest.mark.parametrize(("least", "view"), [(0.0, "strong"), (0.01, "strong"), (1.0, "weak")])
 def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monkeypatch, least, view):
@@ -439,6 +449,8 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
         losses = proceed()
         both_halves = torch.logaddexp(*logits[view].chunk(2, dim=1))
         assert losses.terms["confusion"].item() == pytest.approx(class_confusion(both_halves, 2.5).item(), abs=1e-9)
+        assert losses.terms["consistency"].item() == pytest.approx(agreement(logits), abs=1e-9)
+        assert float(losses.weights["consistency"]) == (2.0 if view == "strong" else 0.0)
         seen.append(losses.stats.get("affinity"))
         return losses
 
@@ -461,7 +473,14 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
     watch(monkeypatch, "adapt", around)
     watch(monkeypatch, "begin_adapt", begin)
     # With many classes of noise strong views lose some; the threshold of 1 is above, that of 0.01 below.
-    fit(unlabeled_view="strong", lambda_confusion=1.0, min_affinity=least, strong_view="randaugment_cutout")
+    consistency = {"lambda_consistency": 2.0, "consistency_threshold": 0.3}
+    fit(
+        unlabeled_view="strong",
+        lambda_confusion=1.0,
+        min_affinity=least,
+        strong_view="randaugment_cutout",
+        **consistency,
+    )
     assert seen and (least > 0) == (seen[0] is not None)
     if view == "weak":
         assert float(seen[0]) < 1  # type: ignore[arg-type]

@@ -92,7 +92,7 @@ def test_replayed_steps_are_the_steps_themselves(method, knobs, tmp_path, replay
 
 
 OTHERS = [{"batch_norm": "separate"}, {"prototypes": "full"}, {"placement": "host"}, {"precision": "bf16"}]
-OTHERS += [LABELS | {"placement": "host"}]
+OTHERS += [LABELS | {"placement": "host"}, {"lambda_consistency": 1.0}]
 APART = [("unihssl", knobs) for knobs in OTHERS]
 
 
@@ -115,16 +115,16 @@ def test_replayed_passes_are_the_passes_themselves(method, knobs, tmp_path, repl
 class Uncertain(SmallCNN):
     """With dropout."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__(channels)
         self.layers.insert(1, nn.Dropout(0.3))
 
 
 class Waiting(SmallCNN):
     """Its host wants to know something of the GPU in every pass; and there is dropout, too."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, channels: int = 3) -> None:
+        super().__init__(channels)
         self.layers.append(nn.Dropout(0.3))
         self.layers[0][1].momentum = None
 
@@ -160,9 +160,9 @@ def test_a_capture_that_fails_midway_costs_speed_not_the_run(tmp_path, monkeypat
     class Around(nn.Module):
         feature_dim = Failing.feature_dim
 
-        def __init__(self) -> None:
+        def __init__(self, channels: int = 3) -> None:
             super().__init__()
-            self.inner = Failing()
+            self.inner = Failing(channels)
 
         def forward(self, x):
             return self.inner(x)

@@ -15,6 +15,7 @@ from unihssl.errors import Setting
 from unihssl.losses import expand_labels, mixup_loss, trusted_cross_entropy
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
 from unihssl.methods.batch_norm_stats import has_batch_norm, statistics_of
+from unihssl.methods.fixmatch import agreement_loss
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import Mix, draw_mixing
 from unihssl.methods.prototypes import PrototypeAlignment
@@ -88,7 +89,7 @@ class UniHSSL(Method[UniHSSLParams]):
             self.pseudo_labels.fix(known)
         self._start_second_half()
         p = self.params
-        if p.min_affinity and p.lambda_confusion and p.unlabeled_view == "strong":
+        if p.min_affinity and (p.lambda_confusion or p.lambda_consistency) and p.unlabeled_view == "strong":
             self.affinity.copy_(self._strong_affinity(data))
 
     def _strong_affinity(self, data: PairedData) -> Tensor:
@@ -153,9 +154,13 @@ class UniHSSL(Method[UniHSSLParams]):
         pseudo_loss = trusted_cross_entropy(student_logits, targets, trusted, kept_only=kept_only)
         losses.add("pseudo", pseudo_loss, p.lambda_pl * rise)
         if p.lambda_confusion:
-            seen = self._confusion_logits(student_logits, logits["weak"])
-            by_class = torch.logaddexp(*seen.chunk(2, dim=1))
-            losses.add("confusion", class_confusion(by_class, p.confusion_temperature), p.lambda_confusion)
+            seen = by_class(self._confusion_logits(student_logits, logits["weak"]))
+            losses.add("confusion", class_confusion(seen, p.confusion_temperature), p.lambda_confusion)
+        if p.lambda_consistency and student == "strong":
+            weak, strong = by_class(gather(logits["weak"])), by_class(student_logits)
+            kept = self.affinity >= p.min_affinity if p.min_affinity else 1.0
+            loss = agreement_loss(strong, weak, p.consistency_threshold)
+            losses.add("consistency", loss, p.lambda_consistency * kept)
         if p.lambda_pa:
             losses.add("prototype", self._alignment_loss(batch, features, pseudo, trusted), p.lambda_pa * rise)
         if mix:
@@ -231,6 +236,11 @@ class UniHSSL(Method[UniHSSLParams]):
         larger = halves.amax(1)
         rules = {"argmax": larger / larger.sum(1, keepdim=True), "sum": halves.sum(1)}
         return Output(rules, halves[:, 1].sum(1))
+
+
+def by_class(logits: Tensor) -> Tensor:
+    """Logits (B, C) of the classes, whichever the domain, from those of all 2C."""
+    return torch.logaddexp(*logits.chunk(2, dim=1))
 
 
 def replace_first(rows: Tensor, first: Tensor) -> Tensor:

@@ -41,10 +41,14 @@ class UniHSSLParams:
     lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
 
+    lambda_consistency: float = knob(
+        0.0, "Weight of FixMatch's loss: strong views against the classes that weak ones are confident of.", low=0
+    )
+    consistency_threshold: float = knob(0.9, "Confidence from which a weak view's class is a target.", low=0, high=1)
     min_affinity: float = knob(
         0.0,
-        "Class confusion sees weak views if strong ones keep less than this share of the accuracy on the labeled "
-        "training samples after pre-training.",
+        "Class confusion sees weak views, and consistency is left out, if strong views keep less than this share of "
+        "the accuracy on the labeled training samples after pre-training.",
         low=0,
         high=1,
     )
