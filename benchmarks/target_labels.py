@@ -55,11 +55,13 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", default=["unihssl", "supervised", "mcc+sup", "fixmatch"])
     parser.add_argument("--labels", type=int, nargs="+", default=[0, 1, 5, 20], help="labels for each class")
+    parser.add_argument("--pairs", nargs="+", default=[], choices=["/".join(pair) for pair in PAIRS])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     asked = dict(map(split_setting, arguments.set))
-    for method, pair in product(arguments.methods, PAIRS):
+    pairs = [pair for pair in PAIRS if not arguments.pairs or "/".join(pair) in arguments.pairs]
+    for method, pair in product(arguments.methods, pairs):
         rows = [run(pair, method, n, seed, asked) for n, seed in product(arguments.labels, range(arguments.seeds))]
         report(" ".join([method, "/".join(pair), *arguments.set]), rows, arguments)
