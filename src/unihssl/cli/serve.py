@@ -26,6 +26,12 @@ def serve(
     max_files: int = typer.Option(32, min=1, help="Images of one request."),
     max_requests: int = typer.Option(64, min=1, help="Requests worked on at once; more are told to try again."),
     timeout: float = typer.Option(30, min=0.1, help="Seconds in which a request must have arrived."),
+    nearest: bool | None = typer.Option(
+        None,
+        "--nearest/--no-nearest",
+        help="Show the nearest training images beside answers. [default: only to this machine]",
+        show_default=False,
+    ),
     device: str = DEVICE,
 ) -> None:
     """Serve a trained model: a page for people, HTTP for programs.
@@ -44,6 +50,7 @@ def serve(
 
     if not is_loopback(host) and not token:
         raise UserError(f"--host {host}: other machines reach it, so that a --token is needed (or UNIHSSL_TOKEN)")
+    shown = is_loopback(host) if nearest is None else nearest
     body, pixels = round(max_mb * MEGA), round(max_megapixels * MEGA)
     limits = Limits(
         body_bytes=body,
@@ -54,7 +61,7 @@ def serve(
         seconds=timeout,
     )
     with bind(host, port) as listening, termination_interrupts():
-        app = create_app(open_predictor(model, device), limits, token or None)
+        app = create_app(open_predictor(model, device, nearest=shown), limits, token or None)
         typer.echo(f"Serving {model} at {address(listening)} (Ctrl-C ends)")
         with suppress(KeyboardInterrupt):
             make_server(app, limits).run([listening])

@@ -43,6 +43,11 @@ class Reference:
         distances = _nearest(_unit(features), self.features)
         return 100 * torch.searchsorted(self.distances, distances) / len(self.distances)
 
+    def nearest(self, features: Tensor, count: int) -> Tensor:
+        """Rows (B, `count` or fewer) of the reference, those with the most similar features first."""
+        cosines = _unit(features) @ self.features.T
+        return cosines.topk(min(count, len(self.features))).indices
+
 
 def _unit(features: Tensor) -> Tensor:
     return F.normalize(features.float())

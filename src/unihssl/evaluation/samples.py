@@ -98,6 +98,17 @@ def training_samples(run: RunFolder, role: str, model: Model, settings: Settings
     return model.decode(domain.keep(chosen), role)[1].samples.numpy()
 
 
+def training_domain(run: RunFolder, role: str, model: Model, names: list[str]) -> Domain:
+    """These training samples of one domain, in this order, from where the run found them."""
+    read_domain = test_domain if role == "labeled" else unlabeled_domain
+    source = _source(run.read_split()[role], role, None)
+    domain = read_domain(source, tuple(model.classes_.tolist()), model.settings)
+    row_of = {name: row for row, name in enumerate(domain.names)}
+    if gone := [name for name in names if name not in row_of]:
+        raise UserError(f"{domain.name}: {len(gone)} of {len(names)} training samples are gone ({first_few(gone)})")
+    return domain.keep(np.array([row_of[name] for name in names], dtype=np.int64))
+
+
 def samples_to_show(run: RunFolder, role: str, model: Model, settings: Settings, given: Any, most: int) -> KnownSamples:
     """Some of what the run held out of a domain, spread over all.
 

@@ -8,14 +8,13 @@ import numpy as np
 import torch
 
 from unihssl.config import Settings
-from unihssl.data.batch_random import seed_for
 from unihssl.data.domain import Domain
 from unihssl.data.pair import DomainPair
 from unihssl.errors import Spell, python_spelling, worded
 from unihssl.evaluation.check_run import check_unlabeled
 from unihssl.evaluation.metrics import score, score_sources
 from unihssl.evaluation.model import Model, load_model
-from unihssl.evaluation.novelty import SAMPLES as REFERENCE_SAMPLES
+from unihssl.evaluation.nearest import reference_rows
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import Predictions
 from unihssl.evaluation.samples import known_samples, reading
@@ -76,10 +75,10 @@ def measure(
 
 def reference_features(model: Model, pair: DomainPair, seed: int) -> Reference | None:
     """Features of training samples of both domains, drawn at random; None if the network shows none."""
-    rng = np.random.default_rng(seed_for("reference", seed))
+    drawn = reference_rows({role: len(part.split.train) for role, part in pair.parts.items()}, seed)
     found = []
-    for part in pair.parts.values():
-        rows = np.sort(rng.permutation(part.split.train)[:REFERENCE_SAMPLES])
+    for role, part in pair.parts.items():
+        rows = part.split.train[drawn[role]]
         found.append(model.predict_store(part.store, rows, keep_features=True).features)
     known = [torch.from_numpy(features) for features in found if features is not None]
     return Reference.of(torch.cat(known).to(model.device)) if known else None

@@ -12,6 +12,17 @@ from unihssl.serving.predictor import Predictor
 HEAT_SIDE = 320  # pixels of a heat map
 
 
+NEAREST_SIDE = 160
+
+
+class Neighbour(BaseModel):
+    """A training image that is much like the one asked about."""
+
+    domain: str = Field(description="labeled or unlabeled")
+    label: str | None = Field(alias="class", description="Its class; null if it is of the unlabeled domain")
+    image: str = Field(description="A data: address of a JPEG")
+
+
 class Answer(BaseModel):
     """What the model says of one image."""
 
@@ -24,6 +35,7 @@ class Answer(BaseModel):
     novelty: float | None = Field(description="How unlike all training images, 0 to 100; null if not told")
     probabilities: dict[str, float] = Field(description="By class")
     heat: str | None = Field(None, description="Where the network looks, as a data: address of a JPEG; if asked for")
+    nearest: list[Neighbour] | None = Field(None, description="The most similar training images; if asked for")
 
 
 class Answers(BaseModel):
@@ -31,10 +43,11 @@ class Answers(BaseModel):
 
 
 class Question(NamedTuple):
-    """A decoded image (H, W, C), and whether a heat map is asked for."""
+    """A decoded image (H, W, C), and whether a heat map and the nearest training images are asked for."""
 
     pixels: np.ndarray
-    heat: bool
+    heat: bool = False
+    nearest: bool = False
 
 
 def answer(predictor: Predictor, questions: Sequence[Question]) -> list[Answer]:
@@ -56,8 +69,9 @@ def answer(predictor: Predictor, questions: Sequence[Question]) -> list[Answer]:
             novelty=_number(found, "novelty", row, 2),
             probabilities=dict(zip(names, probabilities[row].round(6).tolist(), strict=True)),
             heat=pictures.get(row),
+            nearest=_nearest(predictor, found, row) if question.nearest else None,
         )
-        for row in range(len(questions))
+        for row, question in enumerate(questions)
     ]
 
 
@@ -70,6 +84,16 @@ def _heat(
         return {}
     pictures = predictor.heat(pixels[rows], classes[rows])
     return {row: data_uri(picture, HEAT_SIDE) for row, picture in zip(rows, pictures, strict=True)}
+
+
+def _nearest(predictor: Predictor, found: dict[str, np.ndarray], row: int) -> list[Neighbour] | None:
+    if predictor.training is None:
+        return None
+    images = (predictor.training[int(place)] for place in found["nearest"][row])
+    return [
+        Neighbour(**{"class": image.label}, domain=image.role, image=data_uri(image.pixels, NEAREST_SIDE))
+        for image in images
+    ]
 
 
 def _number(found: dict[str, np.ndarray], name: str, row: int, digits: int) -> float | None:

@@ -102,13 +102,13 @@ def create_app(predictor: Predictor, limits: Limits | None = None, token: str | 
         return about | {"classes": predictor.classes, "heat": predictor.heat is not None, "limits": sent}
 
     @app.post("/predict", openapi_extra=BODY, responses=REFUSALS)
-    async def predict(request: Request, heat: bool = False) -> Answers:
+    async def predict(request: Request, heat: bool = False, nearest: bool = False) -> Answers:
         """Classify images: files of a form, or {"images": [base64, ...]}; one that cannot be read refuses all."""
         begin, loop = time.perf_counter(), asyncio.get_running_loop()
         uploads = await read_uploads(await request.body(), request.headers.get("content-type", ""), limits)
         decoding = (loop.run_in_executor(decoders, decode, each, predictor.rendering, limits) for each in uploads)
         pixels: list[np.ndarray] = await asyncio.gather(*decoding)
-        found = await asyncio.gather(*(batcher(Question(image, heat)) for image in pixels))
+        found = await asyncio.gather(*(batcher(Question(image, heat, nearest)) for image in pixels))
         metrics.seconds.observe(time.perf_counter() - begin)
         for each in found:
             metrics.images.inc()

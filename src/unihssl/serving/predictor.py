@@ -15,11 +15,13 @@ from unihssl.data.rendering import Rendering
 from unihssl.errors import UserError
 from unihssl.evaluation.export_model import describe
 from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.nearest import TrainingImages, training_images
 from unihssl.export.graph import InferenceGraph
 from unihssl.models.classifier import Classifier, record_features
 from unihssl.report.heat import heat_maps, last_feature_map
 from unihssl.report.pictures import overlay
 
+NEAREST = 3  # training images shown beside an answer
 NEEDED = {"classes", "stored_size", "input", "audit"}
 
 
@@ -29,23 +31,25 @@ class Predictor:
 
     about: Mapping[str, Any]  # the metadata of an exported file
     rendering: Rendering  # how images are decoded
-    run: Callable[[np.ndarray], dict[str, np.ndarray]]  # outputs by name, as an exported file has them, and `novelty`
+    run: Callable[[np.ndarray], dict[str, np.ndarray]]  # outputs by name, as exported; novelty, nearest
     heat: Callable[[np.ndarray, np.ndarray], list[np.ndarray]] | None = None  # and classes (N,) to pictures (h, w, 3)
+    training: TrainingImages | None = None  # what rows of the output `nearest` are of, if that may be shown
 
     @property
     def classes(self) -> list[str]:
         return [str(name) for name in self.about["classes"]]
 
 
-def open_predictor(path: Path, device: str = "auto") -> Predictor:
-    """The model of a run folder, or of an .onnx file."""
-    return _of_onnx(path) if path.suffix == ".onnx" else _of_model(path, load_model(path, device))
+def open_predictor(path: Path, device: str = "auto", *, nearest: bool = True) -> Predictor:
+    """The model of a run folder, or of an .onnx file; `nearest` lets it show training images."""
+    return _of_onnx(path) if path.suffix == ".onnx" else _of_model(path, load_model(path, device), nearest)
 
 
-def _of_model(path: Path, model: Model) -> Predictor:
+def _of_model(path: Path, model: Model, nearest: bool) -> Predictor:
     about = describe(model)
     _refuse_vectors(path, about)
     method = methods.get(model.method)
+    training = training_images(model) if nearest else None
     graph = InferenceGraph(model.network, method, model.params, model.views, model.rule, model.audited)
 
     def run(pixels: np.ndarray) -> dict[str, np.ndarray]:
@@ -53,9 +57,10 @@ def _of_model(path: Path, model: Model) -> Predictor:
             outputs = graph(torch.from_numpy(pixels).to(model.device))
             if model.reference:
                 outputs["novelty"] = model.reference.novelty(torch.cat(features))
+                outputs["nearest"] = model.reference.nearest(torch.cat(features), NEAREST)
         return {name: tensor.numpy(force=True) for name, tensor in outputs.items()}
 
-    return Predictor(about, model.rendering(), run, _heat(model))
+    return Predictor(about, model.rendering(), run, _heat(model), training)
 
 
 def _heat(model: Model) -> Callable[[np.ndarray, np.ndarray], list[np.ndarray]] | None:
