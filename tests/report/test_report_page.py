@@ -15,7 +15,8 @@ from colour_domains import colour_images
 from unihssl.cli.display import TerminalDisplay
 from unihssl.cli.report import add_report
 from unihssl.errors import UserError
-from unihssl.report import write_comparison, write_report
+from unihssl.report.compare import write_comparison
+from unihssl.report.page import write_report
 from unihssl.run_folder import RunFolder
 
 SCRIPT = "<script>alert(1)</script>"
@@ -136,7 +137,7 @@ def test_a_report_that_fails_loses_nothing(run, tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with TerminalDisplay() as display:
         assert add_report(tmp_path / "run", display) is None
-        monkeypatch.setattr("unihssl.report.write_report", lambda *_, **__: {}["no such key"])
+        monkeypatch.setattr("unihssl.report.page.write_report", lambda *_, **__: {}["no such key"])
         assert add_report(tmp_path / "run", display) is None
     printed = capsys.readouterr().err
     assert "the report was not written (reports need Jinja2: pip install jinja2); the run is complete" in printed

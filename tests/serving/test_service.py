@@ -2,6 +2,8 @@
 
 import base64
 import struct
+import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -50,6 +52,19 @@ def test_an_exported_file_alone_gives_the_same_without_novelty_and_heat(client, 
         assert found["novelty"] is None and found["heat"] is None
         assert (found["class"], found["abstain"]) == (wanted["class"], wanted["abstain"])
         assert found["probabilities"] == pytest.approx(wanted["probabilities"], abs=1e-4)
+    without_torch = f"""
+import sys
+sys.modules["torch"] = None  # importing it fails
+from pathlib import Path
+import numpy as np
+from unihssl.serving.app import create_app
+from unihssl.serving.predictor import open_predictor
+predictor = open_predictor(Path({str(tmp_path / "model.onnx")!r}))
+create_app(predictor)
+print(predictor.run(np.zeros((2, 16, 16, 3), np.uint8))["probabilities"].shape)
+"""
+    ended = subprocess.run([sys.executable, "-c", without_torch], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "(2, 3)\n"), ended.stderr
 
 
 def test_health_model_metrics_and_openapi(client, pngs):

@@ -26,7 +26,8 @@ def report(
 
     It says in words how good the model is on each domain and whether the unlabeled one was learnt, and shows why.
     """
-    from unihssl.report import is_single, write_comparison, write_report
+    from unihssl.report.compare import is_single, write_comparison
+    from unihssl.report.page import write_report
 
     if is_single(runs):
         where: dict[str, Any] = {"labeled": labeled, "unlabeled": unlabeled, "device": device}
@@ -41,7 +42,7 @@ def add_report(run: Path, display: "Display", **sources: Any) -> Path | None:
     from unihssl.errors import UserError
 
     try:
-        from unihssl.report import write_report
+        from unihssl.report.page import write_report
 
         path = write_report(run, **sources)
     except (Exception, KeyboardInterrupt) as error:

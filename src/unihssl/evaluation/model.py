@@ -241,7 +241,7 @@ class Model:
         Without `images` nothing of any sample is shown. `labeled` and `unlabeled` are the run's own sources, if they
         have moved or were arrays.
         """
-        from unihssl.report import write_report  # the one import that points upwards: a method of the public class
+        from unihssl.report.page import write_report  # the one import that points upwards: a method of the public class
 
         if self.folder is None:
             raise UserError(f"a report needs the folder of the run, which was not kept: train with {Setting('out')}")
