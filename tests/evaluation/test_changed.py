@@ -33,6 +33,18 @@ def test_changed_images_are_noticed(own_folders, tmp_path, monkeypatch, cache, m
     assert changed_data_notes(model) == [note]
 
 
+def test_a_run_may_not_send_us_through_the_whole_disk(own_folders, tmp_path, monkeypatch):
+    labeled, unlabeled = own_folders(per_class=8)
+    model = unihssl.fit(labeled, unlabeled, tmp_path / "run", **KNOBS)
+    for number in range(1300):
+        (labeled / f"{number}.txt").touch()
+    monkeypatch.setattr(changed, "_content", lambda *_: pytest.fail("it was listed"))
+    monkeypatch.setattr(model, "data", {"labeled": model.data["labeled"]})
+    model.version = "\x1b[31m"
+    assert changed_data_notes(model) == [f"the labeled data of this model changed since it was trained: {labeled}"]
+    assert "\x1b" not in "".join(other_version_note(model))
+
+
 def test_arrays_and_data_that_is_gone_are_not_spoken_of(image_arrays, own_folders, tmp_path):
     model = unihssl.fit(*image_arrays, out=tmp_path / "arrays", **KNOBS)
     assert changed_data_notes(model) == []
