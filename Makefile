@@ -1,11 +1,15 @@
 # The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`; `make docs` builds the site and
 # `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes. Each installs into .venv on its
-# first use only.
+# first use only, from archives whose hashes are checked (scripts/lock.sh writes them). `make test-lowest` and
+# `make test-newest` run the core tests with the oldest and the newest packages that pyproject.toml allows.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := -m pip install --quiet --disable-pip-version-check
+CORE := $(addprefix tests/,data evaluation methods models training test_config.py test_estimator.py test_losses.py)
+CORE += --ignore tests/methods/test_baseline_losses.py # compares with packages that pin others
+CORE_PACKAGES := -e '.[plots]' pytest pytest-xdist hypothesis
 
-.PHONY: demo test test-gpu fuzz lint docs dist clean
+.PHONY: demo test test-gpu test-lowest test-newest fuzz lint docs dist clean
 
 demo: .venv/.installed
 	$(BIN)/unihssl demo
@@ -15,6 +19,16 @@ test: .venv/.installed-dev lint
 
 test-gpu: .venv/.installed-dev
 	$(BIN)/python -m pytest -m gpu
+
+test-lowest:
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python $(PIP) -c constraints-lowest.txt $(CORE_PACKAGES)
+	.venv-lowest/bin/python -m pytest $(CORE)
+
+test-newest:
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python $(PIP) $(CORE_PACKAGES)
+	.venv-newest/bin/python -m pytest $(CORE)
 
 fuzz: .venv/.installed-dev
 	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py --seconds 600 --seed 0
@@ -34,14 +48,15 @@ dist: .venv/.installed-dev
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
 
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml requirements.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) -e .
+	$(BIN)/python $(PIP) --require-hashes -r requirements.txt
+	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@
 
-.venv/.installed-dev: .venv/.installed
-	$(PIP) -e '.[dev]'
+.venv/.installed-dev: .venv/.installed requirements-dev.txt
+	$(BIN)/python $(PIP) --require-hashes -r requirements-dev.txt
 	touch $@
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache docs/_build dist build
+	rm -rf .venv .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache docs/_build dist build

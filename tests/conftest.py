@@ -19,6 +19,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         os.environ[name] = "127.0.0.1,localhost"  # the tests' own servers
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background starts with Ctrl-C ignored
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # for `deterministic`, before a test starts CUDA
     if config.option.markexpr != "gpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     elif not _gpu_is_there():

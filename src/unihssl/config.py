@@ -189,6 +189,16 @@ class Settings:
         "Replay training steps as CUDA graphs; whole on one GPU, if the method never waits for it; else, "
         "or with `network`, the passes through the network, unless their BatchNorm is synchronised.",
     )
+    threads: int = neutral(
+        0,
+        "CPU threads of PyTorch in training; another number gives other last digits. 0: as PyTorch has it.",
+        low=0,
+    )
+    deterministic: bool = knob(
+        False,
+        "Only algorithms whose results are the same every time, at some cost in speed: on a GPU the same seed then "
+        "gives the same weights. On a CPU it does anyway, with the same number of threads.",
+    )
     log_every: int = neutral(50, "Steps between two lines of the log.", low=1)
     checkpoint_seconds: float = neutral(
         30.0, "Least time between two checkpoints (written at epoch ends); 0 writes one every epoch.", low=0

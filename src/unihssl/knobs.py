@@ -63,6 +63,8 @@ class Knobs(TypedDict, total=False):
     sync_batch_norm: bool
     precision: Literal["auto", "bf16", "fp32"]
     graph: Literal["auto", "network", "off"]
+    threads: int
+    deterministic: bool
     log_every: int
     checkpoint_seconds: float
     tensorboard: bool

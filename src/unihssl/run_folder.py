@@ -102,6 +102,11 @@ class RunFolder:
         """Empty where it was not noted."""
         return _dict(self.environment) if self.environment.exists() else {}
 
+    def trained_by(self) -> str:
+        """The version of this package that trained the run; empty where it was not noted."""
+        packages = self.read_environment().get("packages")
+        return str(packages.get("unihssl", "")) if isinstance(packages, dict) else ""
+
     def read_purpose(self) -> dict[str, Any]:
         """What a grid noted; empty for a run by itself."""
         return _dict(self.purpose) if self.purpose.exists() else {}
@@ -268,6 +273,13 @@ def environment() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "commit": commit(),
     }
+
+
+def own_version() -> str:
+    """The version of this package; empty where it runs without being installed."""
+    with contextlib.suppress(PackageNotFoundError):
+        return version("unihssl")
+    return ""
 
 
 def commit() -> str | None:

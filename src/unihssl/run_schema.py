@@ -25,6 +25,7 @@ def check_model(content: Mapping[str, Any], file: Path) -> None:
         "stored_size": isinstance(size, list) and len(size) == 2 and all(_is_count(side) for side in size),
         "windows": _are_dicts(content.get("windows", {})),
         "data": _are_texts(content.get("data", {})),
+        "version": isinstance(content.get("version", ""), str),
         "result": isinstance(content.get("result", {}), dict),
         "settings": isinstance(content.get("settings", {}), dict),
     }.items():

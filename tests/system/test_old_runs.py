@@ -17,6 +17,10 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 # The stopped ones were stopped at step 3 of 9 of their last stage, on labeled.npz and unlabeled.npz.
 FINISHED = FIXTURES / "run-0.1.0-finished"  # MNIST to UCI digits, one epoch
 EXPECTED = FIXTURES / "run-0.1.0-finished.json"  # class probabilities of the first digits of both domains
+LATER = FIXTURES / "run-0.2.0-finished"  # of labeled.npz and unlabeled.npz; with features for novelty
+LATER_EXPECTED = FIXTURES / "run-0.2.0-finished.json"
+SOURCES = FIXTURES / "labeled.npz", FIXTURES / "unlabeled.npz"
+VECTORS = FIXTURES / "vectors-labeled.npz", FIXTURES / "vectors-unlabeled.npz"
 
 
 def progress(run: Path) -> list[dict]:
@@ -105,3 +109,44 @@ def test_a_resumed_one_keeps_its_schedule(tmp_path):
     config = RunFolder(run).read_config()
     factors = [(1 + config["decay_gamma"] * step) ** -config["decay_power"] for step in range(9)]
     assert [row["lr"] for row in progress(run)] == pytest.approx([config["lr"] * factor for factor in factors])
+
+
+@pytest.fixture
+def later(tmp_path: Path) -> Path:
+    """The same of 0.2.0, beside its data under the names that it noted."""
+    return shutil.copytree(LATER, tmp_path / "grid" / "run")
+
+
+def test_a_model_of_0_2_0_predicts_what_it_did(later, tmp_path):
+    expected = json.loads(LATER_EXPECTED.read_text())
+    model = unihssl.load(later, device="cpu")
+    assert model.version == "0.2.0"
+    for role, source in zip(("labeled", "unlabeled"), SOURCES, strict=True):
+        x = np.load(source)["x"][:12]
+        np.testing.assert_allclose(model.predict_proba(x), expected[role], atol=1e-4)
+        assert np.isfinite(model.novelty(x)).all()
+    command("predict", later, SOURCES[1], "--out", tmp_path / "preds.csv")
+    assert len((tmp_path / "preds.csv").read_text().splitlines()) == 1 + len(np.load(SOURCES[1])["x"])
+
+
+def test_a_run_of_0_2_0_is_measured_and_in_the_table(later):
+    noted = json.loads((later / "result.json").read_text())
+    labeled, unlabeled = SOURCES
+    found = unihssl.evaluate(later, labeled, unlabeled, device="cpu", held_out=True)
+    assert found["pooled"]["n"] == noted["pooled"]["n"] == 12
+    assert found["pooled"]["accuracy"] == pytest.approx(noted["pooled"]["accuracy"], abs=1.5 / 12)  # one may be a draw
+    (row,) = json.loads(command("table", later.parent, "--json"))
+    assert row["pooled"] == pytest.approx(100 * noted["pooled"]["accuracy"])
+
+
+def test_a_stopped_run_of_0_2_0_resumes_to_its_end(tmp_path):
+    run = shutil.copytree(FIXTURES / "run-0.2.0-vectors-stopped", tmp_path / "run")
+    before = progress(run)
+    model = unihssl.fit(*VECTORS, out=run, resume=True, device="cpu")
+    rows = progress(run)
+    assert len(before) == 3 and rows[:3] == before
+    assert [row["global_step"] for row in rows] == list(range(1, 10))
+    assert (run / "result.json").exists() and not (run / "checkpoint.pt").exists()
+    assert model.classes_.tolist() == ["ash", "birch", "cedar"]
+    x, y = (np.load(VECTORS[0])[name] for name in "xy")
+    assert model.score(x, y) > 0.9

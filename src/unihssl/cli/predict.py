@@ -50,6 +50,7 @@ def predict(
     if json and to_stdout:
         raise UserError("--json and --out - both print on standard output: choose one")
 
+    from unihssl.evaluation.changed import changed_data_notes, other_version_note
     from unihssl.evaluation.model import load_model
     from unihssl.evaluation.predictions import NO_REFERENCE
     from unihssl.evaluation.samples import reading
@@ -66,17 +67,18 @@ def predict(
     predictions = model.predictions(images[0] if len(images) == 1 else images)
     if out is not None or not json:
         predictions.to_csv(sys.stdout if to_stdout else target, max_risk, unknown_above)
+    notes = [*predictions.notes, *other_version_note(model), *changed_data_notes(model)]
     counts = Counter(predictions.classes.tolist())
     abstained = None if model.audited is None else int(model.abstains(predictions, max_risk).sum())
     unknown = None if unknown_above is None else int(predictions.is_unknown(unknown_above).sum())
     if json:
         summary: dict[str, Any] = {"out": None if out is None else str(target), "images": len(predictions.names)}
         summary |= {"classes": counts, "unknown": unknown, "abstained": abstained}
-        summary |= {"notes": predictions.notes, "calibrated": model.audited is not None}
+        summary |= {"notes": notes, "calibrated": model.audited is not None}
         table = predictions.columns(max_risk, unknown_above)
         rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
         return print_json(summary | {"predictions": rows})
-    for note in predictions.notes:
+    for note in notes:
         typer.echo(f"note: {note}", err=True)
     if abstained is None:
         way_out = FIRST_AUDIT.format(run=run)

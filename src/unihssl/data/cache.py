@@ -83,12 +83,23 @@ class Cache:
             self._sweep(signature if held else "")
             return self._build(signature, paths, how, progress)
 
-    def _by_signature(self, signature: str, files: int, how: Rendering) -> Decoded | None:
+    def known_key(self, paths: Sequence[Path], how: Rendering) -> str | None:
+        """The content key of the files, if they are as they were when they were cached."""
+        return self._indexed(files_signature(paths, how))
+
+    def has(self, key: str) -> bool:
+        """Whether there is a store of this content key."""
+        return bool(KEY.fullmatch(key)) and (self.stores / key).is_dir()
+
+    def _indexed(self, signature: str) -> str | None:
         try:
-            key = (self.index / signature).read_text(encoding="ascii")
+            return (self.index / signature).read_text(encoding="ascii")
         except (OSError, ValueError):
             return None
-        return self._open(key, files, how, verify=True)
+
+    def _by_signature(self, signature: str, files: int, how: Rendering) -> Decoded | None:
+        key = self._indexed(signature)
+        return self._open(key, files, how, verify=True) if key else None
 
     def _by_content(
         self, signature: str, paths: Sequence[Path], how: Rendering, progress: Progress | None

@@ -185,7 +185,7 @@ def _autocontrast_table(counts: Tensor, value: Tensor) -> Tensor:
 
 def _equalize_table(counts: Tensor, value: Tensor) -> Tensor:
     """The cumulative histogram in steps of a 255th of the pixels, the lightest value's pixels not counted."""
-    below = counts.cumsum(2) - counts
+    below = counts.long().cumsum(2) - counts  # of floats, CUDA has no deterministic cumulative sum
     # Pixels below the lightest value present: all but those of the last bin that holds any.
     step = (torch.where(counts > 0, below, 0).amax(2, keepdim=True) / 255).floor()
     equalized = ((below + (step / 2).floor()) / step.clamp(min=1)).floor().clamp(max=255)

@@ -29,7 +29,7 @@ from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.classifier import main_classifier, record_features
-from unihssl.run_folder import RunFolder
+from unihssl.run_folder import RunFolder, own_version
 from unihssl.run_schema import MODEL_FORMAT
 
 View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
@@ -70,6 +70,7 @@ class Model:
         self.reference: Reference | None = None  # what novelty is measured from
         self.settings = Settings()  # of its run: how CSV files are read
         self.folder: Path | None = None  # of the run that trained it, if that was kept
+        self.version = own_version()  # of the package that trained it; empty where not recorded
         self.data: dict[str, str] = {}  # content keys of the samples of both domains; empty where not recorded
 
     def __repr__(self) -> str:
@@ -271,6 +272,7 @@ class Model:
             "classes": self.classes_.tolist(),
             "stored_size": self.stored_size,
             "data": self.data,
+            "version": self.version,
         }
         if self.windows:
             description["windows"] = {role: saved_windows(found) for role, found in self.windows.items()}
@@ -329,6 +331,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     model = Model(method.name, params, network, architecture, classes, (height, width), device, windows)
     model.result = description.get("result", {})
     model.data = description.get("data", {})
+    model.version = description.get("version") or folder.trained_by()
     if folder.is_finished:
         model.result = folder.read_result()
     settings, where = (folder.read_config(), folder.config) if folder.is_run else (None, folder.model)

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import torch
 
 from unihssl.config import Settings
 from unihssl.data.pair import DomainPair
+from unihssl.data.source import counted
+from unihssl.errors import Setting
 from unihssl.methods.recipe import all_knobs, row_name
 from unihssl.run_folder import RunFolder
 
@@ -36,7 +39,20 @@ def describe_run(
     plain = {name: value if isinstance(value, int | float) else str(value) for name, value in asked.items()}
     about: dict[str, Any] = {"asked": plain, "row": row_name(settings.method, settings.preset)}
     about["data"] = {role: part.store.key for role, part in pair.parts.items()}  # change when a sample does
+    about["threads_asked"] = settings.threads  # beside `threads`, those that are used
     if resumed:  # what made the run is the first command
         first = folder.read_environment()
         about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
+        about |= {"threads_before": before} if (before := first.get("threads")) != torch.get_num_threads() else {}
     folder.write_environment(**about)
+
+
+def other_threads_note(folder: RunFolder, device: torch.device) -> str:
+    """That the run resumes with another number of CPU threads, which changes the last digits; else empty."""
+    before, now = folder.read_environment().get("threads"), torch.get_num_threads()
+    if device.type != "cpu" or not isinstance(before, int) or before == now or not folder.checkpoint.exists():
+        return ""
+    return (
+        f"this run had {counted(before, 'CPU thread')} and resumes with {now}: its weights will not be exactly "
+        f"those of a run that was never stopped; {Setting('threads', before)} keeps the number"
+    )

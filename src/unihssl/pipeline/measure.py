@@ -11,6 +11,7 @@ from unihssl.config import Settings
 from unihssl.data.domain import Domain
 from unihssl.data.pair import DomainPair
 from unihssl.errors import Spell, python_spelling, worded
+from unihssl.evaluation.changed import changed_data_notes, other_version_note
 from unihssl.evaluation.check_run import check_unlabeled
 from unihssl.evaluation.metrics import score, score_sources
 from unihssl.evaluation.model import Model, load_model
@@ -70,7 +71,9 @@ def measure(
     result = score(parts, model.rule, model.classes_.tolist())
     if "unlabeled" in samples:
         result |= by_source(model, *parts["unlabeled"], samples["unlabeled"].domain, samples["unlabeled"].rows)
-    return result | {"notes": [worded(note, spell) for part in samples.values() for note in part.domain.notes]}
+    notes = [note for part in samples.values() for note in part.domain.notes] + other_version_note(model)
+    notes += changed_data_notes(model) if labeled is None and unlabeled is None else []
+    return result | {"notes": [worded(note, spell) for note in notes]}
 
 
 def reference_features(model: Model, pair: DomainPair, seed: int) -> Reference | None:

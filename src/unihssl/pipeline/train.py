@@ -18,8 +18,8 @@ from unihssl.data.target_labels import IN_MEMORY
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.model import Model, load_model
 from unihssl.methods.recipe import absolute, all_knobs, resolve
-from unihssl.models.backbones import EncoderFactory
-from unihssl.pipeline.describe_run import describe_run
+from unihssl.models.backbones import EncoderFactory, pick_device
+from unihssl.pipeline.describe_run import describe_run, other_threads_note
 from unihssl.pipeline.make_trainer import make_trainer
 from unihssl.pipeline.measure import finish_run, reference_features
 from unihssl.pipeline.settings import given_or_saved, refuse_other_sources, resumed_settings
@@ -28,6 +28,7 @@ from unihssl.training.callbacks import Callback, running, with_own
 from unihssl.training.display import Display
 from unihssl.training.fabric import Fabric, autocast_dtype, make_fabric
 from unihssl.training.frozen import FrozenBackbone
+from unihssl.training.reproducible import deterministic_algorithms, pinned_threads, prepare_cublas
 from unihssl.training.watch import Watch
 
 _training = threading.RLock()  # torch's random state belongs to the process: runs in other threads wait
@@ -63,10 +64,14 @@ def train(
         raise UserError(f"{out}: there is no run to resume")
     else:
         settings, params = resolve(knobs)
+    if settings.deterministic and pick_device(settings.device) == "cuda":
+        prepare_cublas()
     fabric = make_fabric(settings)
     with (
         _training,
         Watch(fabric, folder, display.spell),
+        pinned_threads(settings.threads),
+        deterministic_algorithms(settings.deterministic),
         RunLock(folder, resume=resume) if fabric.is_global_zero else nullcontext(),
         torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
     ):
@@ -90,6 +95,8 @@ def train(
         trainer = make_trainer(fabric, folder, encoders, pair, settings, params, display, concurrent_runs, frozen)
         own = with_own(callbacks, settings) if fabric.is_global_zero else []
         if fabric.is_global_zero:  # only now: what is refused above must not look like a run
+            if resumed and (note := other_threads_note(folder, fabric.device)):
+                display.note(f"note: {note}")
             describe_run(folder, settings, params, pair, knobs, resumed)
         with running(own, folder.path, all_knobs(settings, params), trainer.steps_done) as outcome:
             if frozen:

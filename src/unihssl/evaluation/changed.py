@@ -1,0 +1,85 @@
+"""What is no longer as it was when a model was trained: the data that its run names, and this package."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from unihssl.data.cache import Cache, cache_folder
+from unihssl.data.decode import content_key, hash_files
+from unihssl.data.domain import Domain, labeled_domain, unlabeled_domain
+from unihssl.data.readers import is_reference, several
+from unihssl.data.store import fill_store
+from unihssl.errors import UserError, printable
+from unihssl.run_folder import RunFolder, own_version
+
+if TYPE_CHECKING:
+    from unihssl.evaluation.model import Model
+
+MOST_BYTES = 2**29  # of image files that are read to compare them, if the cache does not know them
+PARTS = ("train", "test", "unused")  # of a run's split
+
+
+def other_version_note(model: "Model") -> list[str]:
+    """A line if another version of this package trained the model."""
+    if not model.version or own_version() in ("", model.version):
+        return []
+    return [printable(f"this model was trained by unihssl {model.version[:40]}, and this is {own_version()}")]
+
+
+def changed_data_notes(model: "Model") -> list[str]:
+    """A line for each domain of the model's run that changed since; none if it is elsewhere now, or was arrays."""
+    if model.folder is None or not (run := RunFolder(model.folder)).split.exists():
+        return []
+    return [
+        printable(f"the {role} data of this model changed since it was trained: {getattr(model.settings, role)}")
+        for role, record in run.read_split().items()
+        if role in model.data and _changed(model, role, sum(len(record.get(part, ())) for part in PARTS))
+    ]
+
+
+def _changed(model: "Model", role: str, count: int) -> bool:
+    """Whether the samples, `count` in training, have another content key now; not if that cannot be told."""
+    source = getattr(model.settings, role, "")
+    try:
+        if not source or is_reference(source) or not all(Path(part).exists() for part in several(source)):
+            return False
+        if any(_has_more_than(Path(part), 1000 + 10 * count) for part in several(source)):
+            return True  # not listed any further: a run from elsewhere may name any folder of this machine
+        return _content(model, _domain(model, role), role) != model.data[role]
+    except UserError:  # no longer a domain with the model's classes
+        return True
+    except OSError:
+        return False
+
+
+def _has_more_than(folder: Path, most: int) -> bool:
+    entries = 0
+    for _, folders, files in os.walk(folder):
+        entries += len(folders) + len(files)
+        if entries > most:
+            return True
+    return False
+
+
+def _content(model: "Model", domain: Domain, role: str) -> str:
+    """The content key of the samples."""
+    how = model.rendering(role)
+    if isinstance(domain.items, np.ndarray):
+        return fill_store(domain, how)[1].key
+    folder = cache_folder(model.settings.cache)
+    cache = Cache(folder) if folder else None
+    if cache and (known := cache.known_key(domain.items, how)):
+        return known
+    if sum(path.stat().st_size for path in domain.items if path.is_file()) <= MOST_BYTES:
+        return content_key(hash_files(domain.items), how)
+    # Were these files as they were, the cache would know them, if it has what was made of them.
+    return "" if cache and cache.has(model.data[role]) else model.data[role]
+
+
+def _domain(model: "Model", role: str) -> Domain:
+    """The samples, listed as in training."""
+    if role == "labeled":
+        return labeled_domain(model.settings.labeled, model.settings)
+    return unlabeled_domain(model.settings.unlabeled, tuple(model.classes_.tolist()), model.settings)
