@@ -1,11 +1,11 @@
 # The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`; `make docs` builds the site and
-# `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes. Each installs into .venv on its
-# first use only.
+# `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes, `make faults` kills commands,
+# fills their disk and denies them access wherever they write. Each installs into .venv on its first use only.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-gpu fuzz lint docs dist clean
+.PHONY: demo test test-gpu fuzz faults lint docs dist clean
 
 demo: .venv/.installed
 	$(BIN)/unihssl demo
@@ -18,6 +18,9 @@ test-gpu: .venv/.installed-dev
 
 fuzz: .venv/.installed-dev
 	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py --seconds 600 --seed 0
+
+faults: .venv/.installed-dev
+	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/faults/faults.py --seconds 840 --seed 0
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .
