@@ -15,7 +15,6 @@ report.html          all of it for people, in one file; plots/ holds figures
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import pickle
@@ -23,7 +22,6 @@ import platform
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +34,7 @@ from unihssl.files import atomic, make_folder, write_error, write_json, write_te
 from unihssl.plain_files import MOST_JSON, MOST_TABLE, check_regular, read_json, read_text, read_yaml
 from unihssl.run_schema import check_model, check_split
 from unihssl.seals import sealed, unsealed
+from unihssl.tensor_files import checksum_of, open_tensors, read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +44,6 @@ PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "ligh
 # 0.1.0 wrote loss terms and statistics side by side in metrics.jsonl; these were the statistics.
 OLD_STATS = {"mask_rate", "pseudo_agreement", "unlabeled_half", "belief", "discriminator_accuracy", "router_accuracy"}
 OLD_STATS |= {"oracle_pseudo_accuracy"}
-CHECKSUM = "blake2b"  # in the header of a file of tensors
 BAD_CHECKPOINT = (OSError, RuntimeError, EOFError, ValueError, LookupError, pickle.UnpicklingError, zipfile.BadZipFile)
 PLACE = ("stage", "epoch", "step", "global_step", "lr", "loss", "images_per_second")  # neither terms nor statistics
 
@@ -170,8 +168,8 @@ class RunFolder:
         """
         self._expect_own()
         make_folder(self.path)
-        sums = {"features": None if features is None else _write_tensors(self.features, features)}
-        sums["weights"] = _write_tensors(self.weights, weights)
+        sums = {"features": None if features is None else write_tensors(self.features, features)}
+        sums["weights"] = write_tensors(self.weights, weights)
         write_json(self.model, sealed(description | sums))
         if features is None:
             self.features.unlink(missing_ok=True)
@@ -186,7 +184,7 @@ class RunFolder:
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the weights by name, from the header alone: so they can be checked before any is loaded."""
-        with _open_tensors(self.weights) as file:
+        with open_tensors(self.weights) as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
 
     def read_features(self) -> dict[str, "Tensor"] | None:
@@ -195,8 +193,8 @@ class RunFolder:
 
     def _read_part(self, path: Path, name: str) -> dict[str, "Tensor"]:
         """Tensors that the model's description names by their checksum, unless an early version wrote it."""
-        tensors, described = _read_tensors(path), self.read_model()
-        if name in described and described[name] != _checksum(tensors):
+        tensors, described = read_tensors(path), self.read_model()
+        if name in described and described[name] != checksum_of(tensors):
             way_out = "saving another model there was stopped half-way: save it again"
             raise UserError(f"{path}: not the {name} that {self.model.name} describes; {way_out}")
         return tensors
@@ -339,52 +337,6 @@ def _dict(path: Path, most: int = MOST_JSON) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected names and values")
     return content
-
-
-def _write_tensors(path: Path, tensors: dict[str, "Tensor"]) -> str:
-    """Write named tensors; returns their checksum."""
-    from safetensors.torch import save_file  # with torch, which commands without a model do not wait for
-
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    checksum = _checksum(plain)
-    with atomic(path) as temporary:
-        save_file(plain, temporary, metadata={CHECKSUM: checksum})
-    return checksum
-
-
-def _read_tensors(path: Path) -> dict[str, "Tensor"]:
-    """Named tensors; a `UserError` if one changed since it was written. Files of 0.1.0 have no checksum."""
-    with _open_tensors(path) as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        expected = (file.metadata() or {}).get(CHECKSUM)
-    if expected is not None and expected != _checksum(tensors):
-        raise UserError(f"{path}: damaged, it changed since it was written; use an undamaged copy")
-    return tensors
-
-
-@contextlib.contextmanager
-def _open_tensors(path: Path) -> Iterator[Any]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        check_regular(path)
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such weights file") from None
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot be read, it is damaged ({error})") from None
-
-
-def _checksum(tensors: dict[str, "Tensor"]) -> str:
-    """Of names, types, shapes and values."""
-    import torch
-
-    total = hashlib.blake2b(digest_size=16)
-    for name in sorted(tensors):
-        total.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}\n".encode())
-        total.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return total.hexdigest()
 
 
 def _with_stats_apart(row: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,8 @@ import yaml
 
 from unihssl.data.sample_file import damaged_rows
 from unihssl.errors import UserError
-from unihssl.run_folder import RunFolder, _read_tensors
+from unihssl.run_folder import RunFolder
+from unihssl.tensor_files import read_tensors
 
 UNFINISHED = re.compile(r"(^|/)(\.[^/]*|building|locks)(/|$)")  # names of what is not complete, and of locks
 TIMES = ("images_per_second", "checksum", "resumed_by", "command")  # and what depends on them
@@ -48,7 +49,7 @@ def _read(path: Path) -> None:
     elif path.suffix == ".yaml":
         assert_that(isinstance(yaml.safe_load(content), dict))
     elif path.suffix == ".safetensors":
-        _read_tensors(path)
+        read_tensors(path)
     elif path.suffix in (".pt", ".pt2", ".npz"):
         with zipfile.ZipFile(path) as parts:
             assert_that(parts.testzip() is None)
@@ -72,9 +73,9 @@ def assert_that(holds: bool) -> None:
         raise ValueError("not whole")
 
 
-def result(root: Path) -> dict[str, Any]:
-    """All files by name, without what tells the time, and with `ROOT` for the path of the folder."""
-    return {name: _content(root / name, str(root)) for name in files(root) if EVENTS not in name}
+def result(root: Path, path: Path | None = None) -> dict[str, Any]:
+    """All files by name, without what tells the time, and with `ROOT` for `path`, the folder's own by default."""
+    return {name: _content(root / name, str(path or root)) for name in files(root) if EVENTS not in name}
 
 
 def _content(path: Path, root: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scenarios import write_labels
 
 import unihssl
 from unihssl.config import Settings
@@ -39,21 +40,24 @@ def damage_one(folder: Path, names: str, random: Random) -> None:
 
 
 class Damage:
-    """Whole files in `template`, made once, and for each kind how they are read again."""
+    """Whole files beside `template`, made once, and for each kind how they are read again."""
 
     def __init__(self, template: Path) -> None:
-        self.template, self.copy = template, template.with_name("damaged")
-        self.model = unihssl.load(template / "run")
+        self.whole, self.copy = template.with_name("whole"), template.with_name("damaged")
+        shutil.copytree(template / "run", self.whole / "run")
+        self.model = unihssl.load(self.whole / "run")
         self.probabilities = self.model.predict_proba(np.zeros((3, *SIZE, 3), np.uint8))
         self.domain: Domain = unlabeled_domain(str(template / "images_b"), CLASSES, Settings())
-        self.pixels = fill_store(self.domain, SIZE, cache=template / "damage" / "cache")[1].samples.clone()
-        run = RunFolder(template / "damage")
+        self.pixels = fill_store(self.domain, SIZE, cache=self.whole / "begun" / "cache")[1].samples.clone()
+        run = RunFolder(self.whole / "begun")
         self.state = {"fingerprint": "x", "weights": torch.rand(500, generator=torch.Generator().manual_seed(0))}
         run.write_checkpoint(self.state)
         self.rows = [{"global_step": step, "stage": "adapt", "terms": {}, "loss": step / 7} for step in range(5)]
         for row in self.rows:
             run.append_metrics(row)
-        self.labels = self._labels(template / "audit.csv")
+        images = [template / "images_b" / name for name in self.domain.names]
+        write_labels(self.whole / "labels.csv", [(image, image.parent.name) for image in images])
+        self.labels = self._labels(self.whole / "labels.csv")
 
     def check(self, kind: str, random: Random) -> str:
         """`refused`, `same` where the damage changed nothing that is read, or what is wrong."""
@@ -64,22 +68,22 @@ class Damage:
             return "refused" if "\n" not in str(error) else f"more than one line: {error}"
 
     def _copied(self, name: str) -> Path:
-        source = self.template / name
+        source = self.whole / name
         return Path((shutil.copytree if source.is_dir() else shutil.copy)(source, self.copy))
 
     def checkpoint(self, random: Random) -> str:
-        run = RunFolder(self._copied("damage"))
+        run = RunFolder(self._copied("begun"))
         damage_one(run.path, "checkpoint.pt", random)
         return _same(torch.equal(run.read_checkpoint()["weights"], self.state["weights"]))
 
     def log(self, random: Random) -> str:
-        run = RunFolder(self._copied("damage"))
+        run = RunFolder(self._copied("begun"))
         damage_one(run.path, "metrics.jsonl", random)
         run.keep_metrics(len(self.rows), rows=len(self.rows))
         return _same(run.read_metrics() == self.rows)
 
     def store(self, random: Random) -> str:
-        cache = self._copied("damage") / "cache"
+        cache = self._copied("begun") / "cache"
         damage_one(cache, "*/*/*" if random.random() < 0.7 else "index/*", random)
         found = fill_store(self.domain, SIZE, cache=cache)[1].samples
         return _same(torch.equal(found, self.pixels))
@@ -93,7 +97,7 @@ class Damage:
 
     def table(self, random: Random) -> str:
         """A CSV has no checksum, as people write it: a row that was changed is refused, one that is gone is gone."""
-        path = self._copied("audit.csv")
+        path = self._copied("labels.csv")
         damage_one(path.parent, path.name, random)
         return _same(self._labels(path) <= self.labels)
 
