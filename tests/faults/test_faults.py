@@ -14,23 +14,25 @@ def bench(tmp_path_factory):
     return Bench(tmp_path_factory.mktemp("faults") / "work")
 
 
+def some(cases: list[Case], count: int) -> list[Case]:
+    return [cases[i] for i in np.random.default_rng(0).choice(len(cases), count, replace=False)]
+
+
 @pytest.mark.parametrize("action", [*ACTIONS, "SIGTERM"])
-def test_a_run_survives_a_fault_anywhere(bench, action):
-    cases = [case for case in bench.cases("run") if case.action == action]
-    for case in np.random.default_rng(ACTIONS.index(action) if action in ACTIONS else 9).choice(len(cases), 3, False):
-        assert bench.check(cases[case], 0) == [], cases[case]
+def test_a_run_survives_a_fault(bench, action):
+    for case in some([case for case in bench.cases("run") if case.action == action], 1):
+        assert bench.check(case, 0) == [], case
 
 
-@pytest.mark.parametrize("name", ["cache", "predict", "labels", "save"])
+@pytest.mark.parametrize("name", ["cache", "labels", "save"])
 def test_other_commands_survive_faults(bench, name):
-    cases = bench.cases(name)
-    for case in np.random.default_rng(0).choice(len(cases), 4, False):
-        assert bench.check(cases[case], 0) == [], cases[case]
+    for case in some(bench.cases(name), 2):
+        assert bench.check(case, 0) == [], case
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_damage_is_noticed(bench, kind):
-    for number in range(10):
+    for number in range(5):
         assert bench.check(Case("damage", number, kind), 1) == []
 
 

@@ -16,10 +16,12 @@ def memory_advice(folder: RunFolder, batch_size: int) -> Iterator[None]:
         whose = full_memory(error)
         if whose is None:
             raise
-        half = Setting("batch_size", max(2, batch_size // 2))
-        other = (
-            f"smaller batches ({half}) or images ({Setting('image_size')}), or {Setting('train', 'head')}, in a new run"
+        half, size, head = (
+            Setting("batch_size", max(2, batch_size // 2)),
+            Setting("image_size"),
+            Setting("train", "head"),
         )
+        other = f"smaller batches ({half}) or images ({size}), or {head}, in a new run"
         place = Setting("placement", "host" if whose == "GPU" else "disk")
         again = f"{place} may help when it is resumed ({resume_call(folder.path)})" if folder.is_run else f"{place}"
         raise UserError(f"{folder.path}: the {whose}'s memory is full. Use {other}; {again}") from error
