@@ -68,8 +68,7 @@ class Damage:
             return "refused" if "\n" not in str(error) else f"more than one line: {error}"
 
     def _copied(self, name: str) -> Path:
-        source = self.whole / name
-        return Path((shutil.copytree if source.is_dir() else shutil.copy)(source, self.copy))
+        return shutil.copytree(self.whole, self.copy) / name
 
     def checkpoint(self, random: Random) -> str:
         run = RunFolder(self._copied("begun"))

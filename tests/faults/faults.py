@@ -111,12 +111,13 @@ class Bench:
             done = started.kill()
         else:
             done = self.start(scenario, Fault(case.number, case.action)).finish()
-        return [*self._lost(expected), *self._unclear(done, case), *self._repeat(case.kind)]
+        return [*self._lost(expected, scenario.grows), *self._unclear(done, case), *self._repeat(case.kind)]
 
-    def _lost(self, expected: Reference) -> list[str]:
+    def _lost(self, expected: Reference, grows: str) -> list[str]:
         """Files that were there before are there, as they were or as they were to become."""
         before, now = result(self.template, self.root), result(self.root)
         gone = [name for name in before if now.get(name) not in (before[name], expected.result.get(name))]
+        gone = [name for name in gone if name != grows or name not in now]
         bad = half_written(self.root)
         return [f"lost: {name}" for name in gone if name not in bad] + [f"half-written: {name}" for name in bad]
 

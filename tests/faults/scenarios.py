@@ -37,6 +37,7 @@ class Scenario:
     args: Sequence[str] = ()
     main: Callable[[], None] | None = None
     cache: str = ""  # a folder that a fault may leave unfilled
+    grows: str = ""  # a file that is written in several steps
     own: str = ""  # a pattern of its points, where the others are those of another scenario
 
 
@@ -160,7 +161,7 @@ SCENARIOS = {
     ),
     "report": Scenario(["report", "run"]),
     "export": Scenario(["export", "run", "model.onnx"]),
-    "labels": Scenario(main=labels),
+    "labels": Scenario(main=labels, grows="todo.csv"),
     "audit": Scenario(["audit", "run", "--labels", "audit.csv"]),
     "draw": Scenario(["suggest", "run", "--n", "3", "--out", "suggested/todo.csv"]),
     "features": Scenario(

@@ -8,7 +8,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -24,6 +23,7 @@ from unihssl.files import atomic, lock_if_possible, make_folder
 from unihssl.models.backbones import Architecture
 from unihssl.models.classifier import Classifier
 from unihssl.models.encode import encode
+from unihssl.plain_files import BAD_NUMPY
 from unihssl.training.display import Display
 from unihssl.training.forecast import duration
 
@@ -169,7 +169,7 @@ def _bytes_of(encoder: nn.Module) -> Iterator[bytes]:
 
 def _read(file: Path, shape: tuple[int, int]) -> Tensor | None:
     """Cached features; None if there are none, or not of this shape, or damaged."""
-    with suppress(OSError, ValueError, EOFError, LookupError, BadZipFile), np.load(file, allow_pickle=False) as saved:
+    with suppress(OSError, *BAD_NUMPY), np.load(file, allow_pickle=False) as saved:
         found = saved["features"]
         if found.shape == shape and found.dtype == np.float32:
             return as_tensor(found)
