@@ -30,7 +30,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from unihssl.errors import Setting, UserError
-from unihssl.files import atomic, make_folder, write_error, write_json, write_text
+from unihssl.files import atomic, flush, make_folder, write_error, write_json, write_text
 from unihssl.plain_files import MOST_JSON, MOST_TABLE, check_regular, read_json, read_text, read_yaml
 from unihssl.run_schema import check_model, check_split
 from unihssl.seals import sealed, unsealed
@@ -204,6 +204,8 @@ class RunFolder:
 
         self._expect_own()
         with atomic(self.checkpoint) as temporary:
+            if self.metrics.exists():
+                flush(self.metrics)  # whose rows the checkpoint counts
             torch.save(content, temporary)
 
     def read_checkpoint(self) -> dict[str, Any]:
