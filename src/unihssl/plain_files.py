@@ -22,8 +22,8 @@ MOST_IMAGE = 1024 * MEBIBYTE
 ESCAPED = re.compile(rf"\\[bfru]|{CONTROL.pattern}")  # what may stand for a control character in JSON
 MOST_DEPTH = 32  # of nested YAML
 # What NumPy's reader raises on damaged files, beside OSError: it tokenises and evaluates headers.
-BAD_NUMPY = (ValueError, EOFError, LookupError, TypeError, AttributeError, ArithmeticError, MemoryError, RecursionError)
-BAD_NUMPY += (SyntaxError, TokenError, BadZipFile)
+BAD_NUMPY: tuple[type[Exception], ...] = (ValueError, EOFError, LookupError, TypeError, AttributeError, SyntaxError)
+BAD_NUMPY += (ArithmeticError, MemoryError, RecursionError, TokenError, BadZipFile)
 
 
 def check_regular(path: Path) -> None:
