@@ -24,11 +24,9 @@ from typing import Any
 
 import numpy as np
 from checks import differences, half_written, result
+from damage import KINDS, Damage
 from injector import ACTIONS, SIGNALS, Fault, Faulty
 from scenarios import SCENARIOS, Scenario, prepare
-
-sys.path.append(str(Path(__file__).parents[1] / "system"))
-from damage import KINDS, Damage
 from situations import RESUMED, SITUATIONS
 from warm_cli import Finished, Started
 
@@ -139,6 +137,7 @@ class Bench:
         return [f"wrong after resume: {file}" for file in different]
 
     def _check_situation(self, name: str) -> list[str]:
+        self.reference("run")  # before, as it takes place in the same folder
         self.restore()
         problem = SITUATIONS[name](self.root)
         return [f"unclear: {problem}"] if problem else self._repeat("run") if SITUATIONS[name] in RESUMED else []

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+# The modules of other tests, for when this is no test; pytest has them on its path already.
 sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "system")]
 from warm_cli import train_args
 from warm_cli import unihssl as command
