@@ -1,7 +1,8 @@
 # The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`; `make docs` builds the site and
-# `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes. Each installs into .venv on its
-# first use only, from archives whose hashes are checked (scripts/lock.sh writes them). `make test-lowest` and
-# `make test-newest` run the core tests with the oldest and the newest packages that pyproject.toml allows.
+# `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes, `make faults` kills commands,
+# fills their disk and denies them access wherever they write. Each installs into .venv on its first use only, from
+# archives whose hashes are checked (scripts/lock.sh writes them). `make test-lowest` and `make test-newest` run the core
+# tests with the oldest and the newest packages that pyproject.toml allows.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
@@ -9,7 +10,7 @@ CORE := $(addprefix tests/,data evaluation methods models training test_config.p
 CORE += --ignore tests/methods/test_baseline_losses.py # compares with packages that pin others
 CORE_PACKAGES := -e '.[plots]' pytest pytest-xdist hypothesis
 
-.PHONY: demo test test-gpu test-lowest test-newest fuzz lint docs dist clean
+.PHONY: demo test test-gpu test-lowest test-newest fuzz faults lint docs dist clean
 
 demo: .venv/.installed
 	$(BIN)/unihssl demo
@@ -32,6 +33,9 @@ test-newest:
 
 fuzz: .venv/.installed-dev
 	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py --seconds 600 --seed 0
+
+faults: .venv/.installed-dev
+	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/faults/faults.py --seconds 840 --seed 0
 
 lint: .venv/.installed-dev
 	$(BIN)/ruff check .

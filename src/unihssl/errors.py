@@ -66,3 +66,15 @@ class UserError(_Worded, ValueError):
 
 class RunInterruptedError(_Worded, Exception):
     """The run was asked to stop and has saved its progress. One line, exit code 130."""
+
+
+def full_memory(error: BaseException) -> str | None:
+    """Whose memory an error says is full, `GPU` or `machine`; None if it says nothing of the kind.
+
+    >>> full_memory(MemoryError())
+    'machine'
+    """
+    if type(error).__name__ == "OutOfMemoryError":  # torch's, which is not imported for this
+        return "GPU"
+    host = isinstance(error, MemoryError) or "can't allocate memory" in str(error)  # the latter: torch on the CPU
+    return "machine" if host else None

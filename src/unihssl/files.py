@@ -38,8 +38,7 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.touch()
         mode = stat.S_IMODE(temporary.stat().st_mode)  # as the umask has it; some libraries create files as 0600
         yield temporary
-        with temporary.open("rb+") as file:
-            os.fsync(file.fileno())
+        flush(temporary)
         temporary.chmod(mode)
         temporary.replace(target)
     except (OSError, RuntimeError, SafetensorError) as error:  # the last two: torch and safetensors on a full disk
@@ -47,6 +46,12 @@ def atomic(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):  # the folder itself may be missing, read-only or a file
             temporary.unlink(missing_ok=True)
+
+
+def flush(path: Path) -> None:
+    """Wait until a file's content is on the disk."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
 
 
 @contextmanager

@@ -6,7 +6,9 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
+from zipfile import BadZipFile
 
 import yaml
 
@@ -19,6 +21,8 @@ MOST_TABLE = 256 * MEBIBYTE  # a CSV of two million rows
 MOST_IMAGE = 1024 * MEBIBYTE
 ESCAPED = re.compile(rf"\\[bfru]|{CONTROL.pattern}")  # what may stand for a control character in JSON
 MOST_DEPTH = 32  # of nested YAML
+# What NumPy's reader raises on damaged files, beside OSError: it tokenises and evaluates headers.
+BAD_NUMPY = (ValueError, EOFError, LookupError, TypeError, AttributeError, SyntaxError, TokenError, BadZipFile)
 
 
 def check_regular(path: Path) -> None:

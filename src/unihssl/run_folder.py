@@ -15,7 +15,6 @@ report.html          all of it for people, in one file; plots/ holds figures
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import pickle
@@ -23,7 +22,6 @@ import platform
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +30,11 @@ import yaml
 from filelock import FileLock, Timeout
 
 from unihssl.errors import Setting, UserError
-from unihssl.files import atomic, make_folder, write_error, write_json, write_text
+from unihssl.files import atomic, flush, make_folder, write_error, write_json, write_text
 from unihssl.plain_files import MOST_JSON, MOST_TABLE, check_regular, read_json, read_text, read_yaml
 from unihssl.run_schema import check_model, check_split
+from unihssl.seals import sealed, unsealed
+from unihssl.tensor_files import checksum_of, open_tensors, read_tensors, write_tensors
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,7 +44,6 @@ PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "ligh
 # 0.1.0 wrote loss terms and statistics side by side in metrics.jsonl; these were the statistics.
 OLD_STATS = {"mask_rate", "pseudo_agreement", "unlabeled_half", "belief", "discriminator_accuracy", "router_accuracy"}
 OLD_STATS |= {"oracle_pseudo_accuracy"}
-CHECKSUM = "blake2b"  # in the header of a file of tensors
 BAD_CHECKPOINT = (OSError, RuntimeError, EOFError, ValueError, LookupError, pickle.UnpicklingError, zipfile.BadZipFile)
 PLACE = ("stage", "epoch", "step", "global_step", "lr", "loss", "images_per_second")  # neither terms nor statistics
 
@@ -69,6 +68,8 @@ class RunFolder:
         self.audit = self.path / "audit.json"
         self.report = self.path / "report.html"
         self.plots = self.path / "plots"
+        self.lock = self.path / ".lock"
+        self.held: int | None = None  # while this process writes the run: the inode of the lock it holds
 
     @property
     def is_run(self) -> bool:
@@ -114,37 +115,73 @@ class RunFolder:
     def read_metrics(self) -> list[dict[str, Any]]:
         """The rows of metrics.jsonl, `terms` and `stats` by name; a last line cut short by a kill is passed over."""
         rows = []
-        for line in _lines(self.metrics) if self.metrics.exists() else []:
-            with contextlib.suppress(ValueError, RecursionError):
-                row = json.loads(line)
-                if isinstance(row, dict) and "global_step" in row:
-                    rows.append(_with_stats_apart(row))
+        *lines, cut = _lines(self.metrics) if self.metrics.exists() else [""]
+        for number, line in enumerate([*lines, cut] if self.is_finished and cut else lines, start=1):
+            try:
+                row = unsealed(json.loads(line))
+                rows.append(_with_stats_apart(row | {"global_step": int(row["global_step"])}))
+            except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+                raise self._damaged_metrics(f"line {number}") from None
         return rows
 
-    def keep_metrics(self, steps_done: int) -> None:
-        """Drop the rows that come after this step, as a run resumed there will write them again."""
+    def keep_metrics(self, steps_done: int, rows: int = 0) -> int:
+        """Drop the rows that come after this step, as a run resumed there will write them again; returns how many stay.
+
+        At least `rows` must stay, unless the file was deleted.
+        """
         kept = [row for row in self.read_metrics() if row["global_step"] <= steps_done]
-        write_text(self.metrics, "".join(json.dumps(row) + "\n" for row in kept))
+        if len(kept) < rows and self.metrics.exists():
+            raise self._damaged_metrics("the end")
+        write_text(self.metrics, "".join(json.dumps(sealed(row)) + "\n" for row in kept))
+        return len(kept)
 
     def append_metrics(self, row: dict[str, Any]) -> None:
+        self._expect_own()
         with self.metrics.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps(sealed(row)) + "\n")
+
+    def _damaged_metrics(self, where: str) -> UserError:
+        way_out = "delete the file to do without" if self.is_finished else "delete it to resume without its rows"
+        return UserError(f"{self.metrics}: damaged ({where}): it changed since it was written; {way_out}")
+
+    def _expect_own(self) -> None:
+        """Refuse to write a run whose folder was removed, or replaced, under this process."""
+        if self.held is None:
+            return
+        with contextlib.suppress(OSError):
+            if self.lock.stat().st_ino == self.held and self.is_run:
+                return
+        raise UserError(f"{self.path}: was removed, or files in it were, while the run was training; start it again")
 
     def read_model(self) -> dict[str, Any]:
         """The description of the model, each entry of the right type; their values are checked by `load_model`."""
         content = _dict(self.model)
         check_model(content, self.model)
-        return content
+        try:
+            return unsealed(content)
+        except ValueError as error:
+            way_out = "use an undamaged copy or, if you changed it on purpose, remove its checksum"
+            raise UserError(f"{self.model}: damaged: {error}; {way_out}") from None
 
-    def write_model(self, description: dict[str, Any], weights: dict[str, "Tensor"]) -> None:
-        """The model's description and its weights; the folder is created."""
+    def write_model(
+        self, description: dict[str, Any], weights: dict[str, "Tensor"], features: dict[str, "Tensor"] | None
+    ) -> None:
+        """The model's weights, features of training samples if there are any, and its description; makes the folder.
+
+        The description comes last and names the others by their checksums: what is left of a model that was there
+        before is not taken for a part of this one.
+        """
+        self._expect_own()
         make_folder(self.path)
-        _write_tensors(self.weights, weights)
-        write_json(self.model, description)
+        sums = {"features": None if features is None else write_tensors(self.features, features)}
+        sums["weights"] = write_tensors(self.weights, weights)
+        write_json(self.model, sealed(description | sums))
+        if features is None:
+            self.features.unlink(missing_ok=True)
 
     def read_weights(self) -> dict[str, "Tensor"]:
-        """The weights; a `UserError` if they are damaged, or hold NaN or infinity."""
-        tensors = _read_tensors(self.weights)
+        """The weights; a `UserError` if they are damaged, not those of model.json, or hold NaN or infinity."""
+        tensors = self._read_part(self.weights, "weights")
         for name, tensor in tensors.items():
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise UserError(f"{self.weights}: {name} holds NaN or infinity: damaged, or training diverged")
@@ -152,24 +189,28 @@ class RunFolder:
 
     def weight_shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the weights by name, from the header alone: so they can be checked before any is loaded."""
-        with _open_tensors(self.weights) as file:
+        with open_tensors(self.weights) as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-
-    def write_features(self, tensors: dict[str, "Tensor"] | None) -> None:
-        """Features of training samples; None removes what another model has left."""
-        if tensors is None:
-            self.features.unlink(missing_ok=True)
-        else:
-            _write_tensors(self.features, tensors)
 
     def read_features(self) -> dict[str, "Tensor"] | None:
         """None where they were not saved, as by early versions."""
-        return _read_tensors(self.features) if self.features.exists() else None
+        return self._read_part(self.features, "features") if self.features.exists() else None
+
+    def _read_part(self, path: Path, name: str) -> dict[str, "Tensor"]:
+        """Tensors that the model's description names by their checksum, unless an early version wrote it."""
+        tensors, described = read_tensors(path), self.read_model()
+        if name in described and described[name] != checksum_of(tensors):
+            way_out = "saving another model there was stopped half-way: save it again"
+            raise UserError(f"{path}: not the {name} that {self.model.name} describes; {way_out}")
+        return tensors
 
     def write_checkpoint(self, content: dict[str, Any]) -> None:
         import torch
 
+        self._expect_own()
         with atomic(self.checkpoint) as temporary:
+            if self.metrics.exists():
+                flush(self.metrics)  # whose rows the checkpoint counts
             torch.save(content, temporary)
 
     def read_checkpoint(self) -> dict[str, Any]:
@@ -212,6 +253,7 @@ class RunFolder:
 
     def write_result(self, result: dict[str, Any]) -> None:
         """The last act of a run: nothing is left to resume from."""
+        self._expect_own()
         write_json(self.result, result)
         self.checkpoint.unlink(missing_ok=True)
 
@@ -234,12 +276,13 @@ class RunLock:
         if visible and not resume:
             ways = f"resume its run ({Setting('resume', True)}) or choose another {Setting('out')}"
             raise UserError(f"{path}: is not empty; {ways}")
-        self._lock = FileLock(path / ".lock")
+        self._lock = FileLock(folder.lock)
 
     def __enter__(self) -> "RunLock":
         try:
             self.folder.path.mkdir(parents=True, exist_ok=True)
             self._lock.acquire(timeout=0)
+            self.folder.held = self.folder.lock.stat().st_ino
         except Timeout:
             raise UserError(f"{self.folder.path}: another process is training in this run directory") from None
         except OSError as error:
@@ -247,7 +290,7 @@ class RunLock:
         return self
 
     def __exit__(self, kind: object, value: BaseException | None, trace: object) -> None:
-        lock = Path(self._lock.lock_file)
+        lock, self.folder.held = self.folder.lock, None
         with contextlib.suppress(OSError):  # the folder may be gone, which the error under way then says
             if value and list(self.folder.path.iterdir()) == [lock]:  # it never became a run
                 lock.unlink()
@@ -296,8 +339,9 @@ def commit() -> str | None:
 
 
 def _lines(path: Path) -> list[str]:
+    """The lines of a text; the last is empty, unless it was cut short."""
     try:
-        return read_text(path).splitlines()
+        return read_text(path).split("\n")
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: cannot be read ({error})") from None
 
@@ -307,49 +351,6 @@ def _dict(path: Path, most: int = MOST_JSON) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise UserError(f"{path}: expected names and values")
     return content
-
-
-def _write_tensors(path: Path, tensors: dict[str, "Tensor"]) -> None:
-    from safetensors.torch import save_file  # with torch, which commands without a model do not wait for
-
-    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with atomic(path) as temporary:
-        save_file(plain, temporary, metadata={CHECKSUM: _checksum(plain)})
-
-
-def _read_tensors(path: Path) -> dict[str, "Tensor"]:
-    """Named tensors; a `UserError` if one changed since it was written. Files of 0.1.0 have no checksum."""
-    with _open_tensors(path) as file:
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        expected = (file.metadata() or {}).get(CHECKSUM)
-    if expected is not None and expected != _checksum(tensors):
-        raise UserError(f"{path}: damaged, it changed since it was written; use an undamaged copy")
-    return tensors
-
-
-@contextlib.contextmanager
-def _open_tensors(path: Path) -> Iterator[Any]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        check_regular(path)
-        with safe_open(path, framework="pt") as file:
-            yield file
-    except FileNotFoundError:
-        raise UserError(f"{path}: no such weights file") from None
-    except (OSError, SafetensorError) as error:
-        raise UserError(f"{path}: cannot be read, it is damaged ({error})") from None
-
-
-def _checksum(tensors: dict[str, "Tensor"]) -> str:
-    """Of names, types, shapes and values."""
-    import torch
-
-    total = hashlib.blake2b(digest_size=16)
-    for name in sorted(tensors):
-        total.update(f"{name} {tensors[name].dtype} {tuple(tensors[name].shape)}\n".encode())
-        total.update(tensors[name].reshape(-1).view(torch.uint8).numpy().data)
-    return total.hexdigest()
 
 
 def _with_stats_apart(row: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ import unihssl
 from unihssl import UserError
 from unihssl.evaluation.novelty import Reference
 from unihssl.run_folder import RunFolder
+from unihssl.tensor_files import write_tensors
 
 FINISHED = Path(__file__).parents[1] / "fixtures" / "run-0.1.0-finished"
 HUGE = 2**40
@@ -173,6 +174,16 @@ def test_a_changed_bit_in_the_tensors_is_noticed(name, saved, tmp_path):
             assert name in str(error)
         else:  # a bit of the header that says nothing, such as the name of the checksum
             assert all(torch.equal(loaded[key], whole[key]) for key in whole)
+
+
+@pytest.mark.parametrize("name", ["weights", "features"])
+def test_parts_of_two_models_are_not_taken_for_one(name, saved, tmp_path):
+    """As a kill while a model is saved over another leaves them."""
+    copy = RunFolder(shutil.copytree(saved.path, tmp_path / "copy"))
+    other = {part: tensor + 1 for part, tensor in load_file(getattr(copy, name)).items()}
+    write_tensors(getattr(copy, name), other)
+    with pytest.raises(UserError, match=f"not the {name} that model.json describes; .*save it again"):
+        unihssl.load(copy.path)
 
 
 def test_a_changed_bit_in_a_checkpoint_is_noticed(tmp_path):

@@ -181,7 +181,12 @@ def test_predictions_have_classes_and_names(model, image_arrays):
 def test_a_model_of_a_method_that_is_not_installed_says_so(model, tmp_path):
     model.save(tmp_path)
     description = json.loads((tmp_path / "model.json").read_text())
-    (tmp_path / "model.json").write_text(json.dumps(description | {"method": "theirs"}))
+    changed = description | {"method": "theirs"}
+    (tmp_path / "model.json").write_text(json.dumps(changed))
+    with pytest.raises(unihssl.UserError, match=r"changed since it was written; .* on purpose, remove its checksum"):
+        unihssl.load(tmp_path)
+    del changed["checksum"]
+    (tmp_path / "model.json").write_text(json.dumps(changed))
     with pytest.raises(unihssl.UserError, match="its method 'theirs' is not installed here"):
         unihssl.load(tmp_path)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from typer.testing import CliRunner
 
 import unihssl
@@ -93,8 +94,8 @@ def test_it_is_saved_with_the_run_and_by_save(run, vector_arrays, tmp_path):
 
 def test_features_of_another_model_are_refused(run, tmp_path):
     folder = RunFolder(shutil.copytree(run, tmp_path / "run"))
-    folder.write_features(Reference.of(torch.eye(3)).tensors())
-    with pytest.raises(unihssl.UserError, match=r"features\.safetensors: does not fit its model\.json"):
+    save_file(Reference.of(torch.eye(3)).tensors(), folder.features)
+    with pytest.raises(unihssl.UserError, match=r"features\.safetensors: not the features that model\.json describes"):
         unihssl.load(folder.path)
     folder.features.write_bytes(b"no tensors")
     with pytest.raises(unihssl.UserError, match=r"features\.safetensors: cannot be read, it is damaged"):

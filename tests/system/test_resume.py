@@ -17,6 +17,7 @@ from warm_cli import FAST, Finished, Started, train_args, unihssl
 
 import unihssl as package
 from unihssl import cli
+from unihssl.run_folder import RunFolder
 
 KNOBS = {"pretrain_epochs": 8, "epochs": 24, "checkpoint_seconds": 0}  # about two seconds, to be hit anywhere
 TRIES = 20  # on a busy machine a run may end before the signal is sent; then it is run again
@@ -29,7 +30,7 @@ def weights(run: Path) -> bytes:
 
 def metrics(run: Path) -> list[dict]:
     """The rows without the one field that tells the time."""
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = RunFolder(run).read_metrics()
     return [{name: value for name, value in row.items() if name != "images_per_second"} for row in rows]
 
 
@@ -144,6 +145,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(whole, image_folders, tmp_path, step
     resumed = next(x for x in on.stderr.splitlines() if x.startswith("resuming at ")).removeprefix("resuming at ")
     assert resumed == line.partition(";")[0].removeprefix("stopped at ") or resumed.startswith("adapt step 0 of ")
     assert weights(run) == weights(whole)
+    assert metrics(run) == metrics(whole)
 
 
 def test_a_polite_kill_saves_too(whole, image_folders, tmp_path):

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,10 +41,13 @@ class Finished(NamedTuple):
 class Started:
     """A running `unihssl`."""
 
-    def __init__(self, *args: object) -> None:
+    def __init__(self, *args: object, folder: Path | None = None, main: Callable[[], None] | None = None) -> None:
+        """`folder` is where it runs, the current one by default; `main` stands for the command line's."""
         self._folder = tempfile.TemporaryDirectory()
         self._outputs = [Path(self._folder.name, name) for name in ("stdout", "stderr")]
-        self.process = _context.Process(target=_main, args=([str(a) for a in args], Path.cwd(), self._outputs))
+        self.process = _context.Process(
+            target=_main, args=([str(a) for a in args], folder or Path.cwd(), self._outputs, main)
+        )
         self.process.start()
 
     def wait_for(self, path: Path) -> None:
@@ -70,18 +74,18 @@ class Started:
         return done
 
 
-def _main(args: list[str], folder: Path, outputs: list[Path]) -> None:
+def _main(args: list[str], folder: Path, outputs: list[Path], main: Callable[[], None] | None) -> None:
     for descriptor, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
     os.chdir(folder)
     sys.argv = ["unihssl", *args]
-    from unihssl.cli import main
+    from unihssl import cli
 
-    main()
+    (main or cli.main)()
 
 
-def unihssl(*args: object) -> Finished:
-    return Started(*args).finish()
+def unihssl(*args: object, folder: Path | None = None) -> Finished:
+    return Started(*args, folder=folder).finish()
 
 
 def train_args(labeled: object, unlabeled: object, out: object, **knobs: object) -> list[object]:

@@ -33,7 +33,7 @@ from unihssl.cli import (
 )
 from unihssl.cli.options import UsageError, as_options
 from unihssl.cli.settings_options import CONTEXT
-from unihssl.errors import RunInterruptedError, UserError, printable
+from unihssl.errors import RunInterruptedError, UserError, full_memory, printable
 
 # How long torch's CPU threads wait actively before they sleep. On shared cores longer spinning made small networks at
 # least twice as slow (results/README.md); on idle ones it made no difference.
@@ -123,6 +123,13 @@ def main() -> None:
     except OSError as error:  # of the machine: a name too long, no permission, a full disk behind standard output
         place = f"{error.filename}: " if error.filename else ""
         typer.echo(printable(f"error: {place}{error.strerror or error}"), err=True)
+        sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if not (whose := full_memory(error)):
+            raise
+        typer.echo(
+            f"error: the {whose}'s memory is full: end other programs, or give fewer or smaller samples", err=True
+        )
         sys.exit(1)
     except (typer.Abort, KeyboardInterrupt):
         typer.echo("stopped", err=True)

@@ -162,6 +162,7 @@ class TrainingDomain:
 
     def _fetch(self) -> None:
         if self._prefetcher and self._fetched != self._step:
+            self.store.check()
             stage, step = self._step
             here, ahead = (self.rows[self._rows_of(stage, s)[0]] for s in (step, step + 1))
             self._prefetcher.load((stage, step), here, (stage, step + 1), ahead)

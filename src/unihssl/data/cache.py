@@ -32,11 +32,12 @@ from unihssl.data.decode import FORMAT, NOT_READ, Decoded, Progress, content_key
 from unihssl.data.rendering import Rendering
 from unihssl.data.sample_file import SampleFile, damaged_rows, open_samples
 from unihssl.files import FullPaths, lock_if_possible
+from unihssl.plain_files import BAD_NUMPY
 
 SAMPLES, CHECKSUMS, DESCRIPTION = "samples.npy", "checksums.npy", "store.json"
 KEY = re.compile("[0-9a-f]{64}")
 # What reading a bad store raises.
-DAMAGED = (FileNotFoundError, EOFError, ValueError, LookupError, TypeError, AttributeError)
+DAMAGED = (FileNotFoundError, *BAD_NUMPY)
 
 
 def cache_folder(setting: str) -> Path | None:

@@ -27,6 +27,7 @@ class Looks(NamedTuple):
 
 def looks(store: Store) -> Looks:
     """The looks of all images of a store. The hash is dHash: is each of 8x9 cells lighter than its neighbour?"""
+    store.check()
     parts = [_looks(store.samples[start : start + CHUNK]) for start in range(0, len(store), CHUNK)]
     return Looks(*(torch.cat(part) for part in zip(*parts, strict=True)))
 

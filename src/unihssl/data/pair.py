@@ -232,8 +232,8 @@ def _split(domain: Domain, settings: Settings) -> Split:
 
 def _refuse_black(part: Part) -> None:
     """Stop if every training image is black, which happens to images of more than 8 bits that were badly exported."""
-    samples, train = part.store.samples, torch.from_numpy(part.split.train)
-    if samples.dim() == 4 and not any(samples[rows].any() for rows in torch.split(train, 64)):
+    store, train = part.store, torch.from_numpy(part.split.train)
+    if store.samples.dim() == 4 and not any(store.take(rows).any() for rows in torch.split(train, 64)):
         raise UserError(f"{part.domain.name}: all training images are black: nothing can be learnt; export them again")
 
 

@@ -21,6 +21,8 @@ def place_stores(
     """Move all stores to one place (see `choose_placement`); returns them, and a line that says where they are."""
     size, on_disk = sum(store.samples.nbytes for store in stores), any(store.on_disk for store in stores)
     placement = choose_placement(size, device, requested, processes, concurrent_runs, on_disk=on_disk)
+    for store in stores:
+        store.check()
     if placement == "gpu":
         placed = [replace(store, samples=store.samples.to(device), on_disk=False) for store in stores]
     elif placement == "host":

@@ -5,10 +5,13 @@ import math
 import os
 import zlib
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 from numpy.lib import format as npy
+
+from unihssl.errors import UserError
 
 CHECKED_BYTES = 2**28  # of a store, when it is opened: 0.14 s at 1.9 GB/s
 Shape = tuple[int, ...]
@@ -68,6 +71,27 @@ class SampleFile:
         while view:
             written = os.pwrite(self.descriptor, view, offset)
             view, offset = view[written:], offset + written
+
+
+class MappedFile:
+    """A file under a memory map. Reading a part of the map that the file lost would end the process (SIGBUS)."""
+
+    def __init__(self, mapped: np.memmap) -> None:
+        self.path, self.size, self.inode = Path(str(mapped.filename)), mapped.offset + mapped.nbytes, 0
+        with suppress(OSError):  # removed meanwhile: it cannot be cut any more
+            self.inode = self.path.stat().st_ino
+
+    def check(self) -> None:
+        """A `UserError` if the file was cut. One that was removed or replaced stays readable through the map."""
+        try:
+            about = self.path.stat()
+        except OSError:
+            return
+        if about.st_ino == self.inode and about.st_size < self.size:
+            raise UserError(
+                f"{self.path}: was cut from {self.size:,} to {about.st_size:,} bytes while it was in use; run it "
+                "again: damaged samples in the cache are decoded anew"
+            )
 
 
 def open_samples(path: Path, shape: Shape) -> np.ndarray:

@@ -18,6 +18,7 @@ from unihssl.data.images import UNREADABLE, upright_size
 from unihssl.data.intensity import window_for
 from unihssl.data.machine import free_memory
 from unihssl.data.rendering import Rendering, scaled
+from unihssl.data.sample_file import MappedFile
 from unihssl.data.source import first_few
 from unihssl.data.survey import array_is_plain, array_kind
 from unihssl.data.values import Values, WrongChannelsError, fitted
@@ -34,12 +35,19 @@ class Store:
     key: str = ""  # changes when the samples do
     on_disk: bool = False  # a memory map of a cached file
     found: bool = False  # taken from the cache, not decoded now
+    file: MappedFile | None = None  # that of the memory map
 
     def __len__(self) -> int:
         return len(self.samples)
 
     def take(self, rows: Tensor) -> Tensor:
+        self.check()
         return self.samples[rows]
+
+    def check(self) -> None:
+        """A `UserError` if the samples are a memory map of a file that was cut."""
+        if self.on_disk and self.file:
+            self.file.check()
 
 
 def fill_store(
@@ -79,7 +87,8 @@ def fill_store(
     if decoded.unreadable:
         domain = _without_unreadable(domain, decoded.unreadable)
     domain = replace(domain, notes=(*domain.notes, *_unscaled_notes(domain.name, decoded.unscaled)))
-    return domain, Store(as_tensor(decoded.pixels), decoded.key, isinstance(decoded.pixels, np.memmap), decoded.found)
+    file = MappedFile(decoded.pixels) if isinstance(decoded.pixels, np.memmap) else None
+    return domain, Store(as_tensor(decoded.pixels), decoded.key, file is not None, decoded.found, file)
 
 
 def _unscaled_notes(name: str, kinds: Mapping[str, int]) -> list[str]:

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from unihssl.data.rendering import Rendering, read_values
 from unihssl.data.tiff import is_deep
 from unihssl.data.values import Values, WrongChannelsError, fitted, type_limits
 from unihssl.errors import UserError
-from unihssl.plain_files import MOST_IMAGE, check_regular, read_bytes
+from unihssl.plain_files import BAD_NUMPY, MOST_IMAGE, check_regular, read_bytes
 
 VERSION = 2  # raise it whenever the same files would be measured otherwise
 
@@ -147,5 +146,5 @@ def _recall(file: Path) -> Survey | None:
         with np.load(file, allow_pickle=False) as saved:
             measured = Measured(saved["kinds"], saved["quantiles"], saved["limits"], saved["windows"])
             return Survey(saved["rows"], measured, saved["unreadable"])
-    except (OSError, ValueError, LookupError, EOFError, BadZipFile):
+    except (OSError, *BAD_NUMPY):
         return None  # not there yet, or damaged

@@ -258,8 +258,10 @@ class Model:
         True
         """
         folder = RunFolder(path)
+        folder.write_audit(None)  # that of a model which was there before
         self.write(folder, {"result": self.result, "settings": dataclasses.asdict(self.settings)})
-        folder.write_audit(self.audited)
+        if self.audited is not None:
+            folder.write_audit(self.audited)
         folder.write_card(model_card(self))
 
     def write(self, folder: RunFolder, more: dict[str, Any] | None = None) -> None:
@@ -276,8 +278,8 @@ class Model:
         }
         if self.windows:
             description["windows"] = {role: saved_windows(found) for role, found in self.windows.items()}
-        folder.write_model(description | (more or {}), self.network.state_dict())
-        folder.write_features(self.reference.tensors() if self.reference else None)
+        features = self.reference.tensors() if self.reference else None
+        folder.write_model(description | (more or {}), self.network.state_dict(), features)
 
     def export(self, path: str | Path) -> None:
         """Write one file that answers without this package: ONNX, or with the suffix .pt2 for `torch.export.load`.

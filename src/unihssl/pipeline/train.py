@@ -22,6 +22,7 @@ from unihssl.models.backbones import EncoderFactory, pick_device
 from unihssl.pipeline.describe_run import describe_run, other_threads_note
 from unihssl.pipeline.make_trainer import make_trainer
 from unihssl.pipeline.measure import finish_run, reference_features
+from unihssl.pipeline.memory import memory_advice
 from unihssl.pipeline.settings import given_or_saved, refuse_other_sources, resumed_settings
 from unihssl.run_folder import RunFolder, RunLock
 from unihssl.training.callbacks import Callback, running, with_own
@@ -74,6 +75,7 @@ def train(
         deterministic_algorithms(settings.deterministic),
         RunLock(folder, resume=resume) if fabric.is_global_zero else nullcontext(),
         torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
+        memory_advice(folder, settings.batch_size),
     ):
         if not fabric.is_global_zero:
             display.silence()

@@ -42,7 +42,18 @@ def fingerprint(settings: Any, params: Any, pair: DomainPair) -> str:
     return digest.hexdigest()
 
 
-def load_checkpoint(folder: RunFolder, fingerprint: str) -> tuple[Position, dict[str, Any], dict[str, Any] | None]:
+@dataclass(frozen=True)
+class Saved:
+    """What a run resumes from: by default its beginning."""
+
+    position: Position = Position()
+    method: dict[str, Any] | None = None
+    optimizer: dict[str, Any] | None = None
+    readings: dict[str, Any] | None = None  # of the steps that no row of the log tells of yet
+    rows: int = 0  # of the log
+
+
+def load_checkpoint(folder: RunFolder, fingerprint: str) -> Saved:
     """Read a checkpoint; it must be of a run with the same settings and data."""
     content = folder.read_checkpoint()
     if content["fingerprint"] != fingerprint:
@@ -51,4 +62,5 @@ def load_checkpoint(folder: RunFolder, fingerprint: str) -> tuple[Position, dict
             "unihssl saved it; start a new one, or give it its own data again"
         )
     method = {re.sub("^average[.]", "ema.", name): tensor for name, tensor in content["method"].items()}  # as in 0.1.0
-    return Position(content["stage"], content["step"]), method, content["optimizer"]
+    position = Position(content["stage"], content["step"])
+    return Saved(position, method, content["optimizer"], content.get("readings"), content.get("rows", 0))

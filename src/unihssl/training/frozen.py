@@ -23,6 +23,7 @@ from unihssl.files import atomic, lock_if_possible, make_folder
 from unihssl.models.backbones import Architecture
 from unihssl.models.classifier import Classifier
 from unihssl.models.encode import encode
+from unihssl.plain_files import BAD_NUMPY
 from unihssl.training.display import Display
 from unihssl.training.forecast import duration
 
@@ -103,7 +104,7 @@ class FrozenBackbone:
         key = _key(self.key, store.key, str(self._precision(name)), _definition(views, name.kind), name)
         if self.cache is None:
             return self._computed(role, store, views, name)
-        file = self.cache / f"{key}.npy"
+        file = self.cache / f"{key}.npz"
         with lock_if_possible(self.cache / "locks" / key):
             found = _read(file, (len(store), self.width))
             if found is not None:
@@ -112,7 +113,7 @@ class FrozenBackbone:
             try:
                 make_folder(self.cache)
                 with atomic(file) as temporary, temporary.open("wb") as out:
-                    np.save(out, features.numpy())
+                    np.savez(out, features=features.numpy())  # a zip, which has a checksum
             except UserError as error:
                 self.display.note(f"note: features are not cached: {error}")
             return features
@@ -167,9 +168,9 @@ def _bytes_of(encoder: nn.Module) -> Iterator[bytes]:
 
 
 def _read(file: Path, shape: tuple[int, int]) -> Tensor | None:
-    """Cached features; None if there are none, or not of this shape."""
-    with suppress(OSError, ValueError, EOFError):
-        found = np.load(file, allow_pickle=False)
+    """Cached features; None if there are none, or not of this shape, or damaged."""
+    with suppress(OSError, *BAD_NUMPY), np.load(file, allow_pickle=False) as saved:
+        found = saved["features"]
         if found.shape == shape and found.dtype == np.float32:
             return as_tensor(found)
     return None

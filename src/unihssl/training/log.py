@@ -29,6 +29,15 @@ class Meter:
         self._sums[:-1] += row
         self._sums[-1] += 1
 
+    def state(self) -> dict[str, Any] | None:
+        """What was added since the last reading, for a checkpoint; None if nothing was."""
+        if self._sums is None or not self._sums[-1]:
+            return None
+        return {"names": list(self.names), "sums": self._sums.cpu()}
+
+    def restore(self, state: dict[str, Any], device: torch.device) -> None:
+        self.names, self._sums = tuple(state["names"]), state["sums"].to(device)
+
     def read(self, fabric: Fabric) -> dict[str, float]:
         """The means since the last reading, over all processes (this waits for the device)."""
         if self._sums is None:
@@ -53,13 +62,14 @@ class Recorder:
         folder: RunFolder,
         steps_done: int,
         callbacks: Sequence[Callback],
+        rows: int = 0,
     ) -> None:
+        """`rows` is how many the log must have of the steps done before."""
         self.fabric, self.display, self.folder = fabric, display, folder
         self.truth = truth.to(fabric.device)
         self.truth_known = bool((truth >= 0).any())
         self.callbacks = callbacks if fabric.is_global_zero else ()
-        if fabric.is_global_zero:
-            folder.keep_metrics(steps_done)
+        self.rows = folder.keep_metrics(steps_done, rows) if fabric.is_global_zero else 0
 
     def start(self, name: str, total: int, done: int, meter: Meter) -> None:
         self.display.start(name, total, done)
@@ -98,6 +108,7 @@ class Recorder:
     def _write(self, row: dict[str, Any], epoch_ends: bool) -> None:
         try:
             self.folder.append_metrics(row)
+            self.rows += 1
         except OSError as error:
             raise write_error(self.folder.metrics, error) from error
         for callback in self.callbacks:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NoReturn
 
 import torch
@@ -17,7 +17,7 @@ from unihssl.methods.base import Capture, Method, Stage
 from unihssl.models.classifier import set_autocast
 from unihssl.run_folder import RunFolder
 from unihssl.training.callbacks import Callback
-from unihssl.training.checkpoint import Position, load_checkpoint
+from unihssl.training.checkpoint import Position, Saved, load_checkpoint
 from unihssl.training.display import Display
 from unihssl.training.distributed import FabricProcesses, all_agree, any_process, share_memory, synchronise_batch_norm
 from unihssl.training.fabric import Fabric, autocast_dtype
@@ -56,22 +56,23 @@ class Trainer:
         if settings.sync_batch_norm and fabric.world_size > 1:
             synchronise_batch_norm(method, fabric.device)
         self.saved_at = time.monotonic()
-        self.position, self.optimizer_state = Position(), None
+        self.saved = Saved()
         if self.checkpoint.exists():
-            self.position, state, self.optimizer_state = load_checkpoint(folder, fingerprint)
+            self.saved = load_checkpoint(folder, fingerprint)
             try:
-                method.load_state_dict(state)
+                method.load_state_dict(self.saved.method or {})
             except RuntimeError:
                 raise UserError(f"{self.checkpoint}: another version of unihssl saved it; start a new run") from None
+            self.saved = replace(self.saved, method=None)  # the method has it now
 
     @property
     def steps_done(self) -> int:
         """Steps of all stages that were done before this process began."""
-        return self._global(self.position)
+        return self._global(self.saved.position)
 
     def fit(self, truth: Tensor, display: Display, callbacks: Sequence[Callback] = ()) -> None:
         """Train to the end; raises `RunInterruptedError` once everything is saved if a signal asks for it."""
-        position, optimizer_state = self.position, self.optimizer_state
+        position = self.saved.position
         if self.checkpoint.exists():
             at, step = position.stage, position.step
             ended = at == len(self.stages)
@@ -80,15 +81,14 @@ class Trainer:
         if not all_agree(self.fabric, self.steps_done):
             raise UserError(f"{self.folder.path}: processes see different checkpoints; all must share {Setting('out')}")
         self.forecast = self._forecast()
-        self.recorder = Recorder(self.fabric, display, truth, self.folder, self.steps_done, callbacks)
+        self.recorder = Recorder(self.fabric, display, truth, self.folder, self.steps_done, callbacks, self.saved.rows)
         try:
             with InterruptGuard() as self.guard, own_stream(self.fabric.device):
                 set_autocast(self.method, autocast_dtype(self.settings, self.fabric.device))
                 self.module = self.fabric.setup_module(self.method)
                 share_memory(self.fabric, self.method)
                 for index in range(position.stage, len(self.stages)):
-                    self._run_stage(index, position.step if index == position.stage else 0, optimizer_state)
-                    optimizer_state = None
+                    self._run_stage(index, self.saved if index == position.stage else Saved())
             self.data.reseed_before(len(self.stages))
             self.method.finish(self.data)
             if not all_finite(list(self.method.parameters())):
@@ -96,8 +96,9 @@ class Trainer:
         finally:
             set_autocast(self.method, None)
 
-    def _run_stage(self, index: int, start: int, optimizer_state: dict[str, Any] | None) -> None:
-        stage, total = self.stages[index], self.totals[index]
+    def _run_stage(self, index: int, saved: Saved) -> None:
+        """Take the steps of a stage that are left after what was saved."""
+        stage, total, start = self.stages[index], self.totals[index], saved.position.step
         if start == 0 and stage.begin:
             self.data.reseed_before(index)
             stage.begin(self.data)
@@ -106,14 +107,16 @@ class Trainer:
             if isinstance(part, Method):
                 part.time_scale = stage.settings.designed_steps / total if stage.settings.designed_steps else 1.0
         optimizer = make_optimizer(stage.trains or self.method, stage.settings, self.method)
-        if optimizer_state:
-            restore_momentum(optimizer, optimizer_state)
+        if saved.optimizer:
+            restore_momentum(optimizer, saved.optimizer)
         self.optimizer = self.fabric.setup_optimizers(optimizer)
         self.module.train()
         note = self.recorder.display.note
         self.step = Step(
             self.fabric, self.module, self.method, self.optimizer, self.data, stage.step, self._capture(stage), note
         )
+        if saved.readings:
+            self.step.meter.restore(saved.readings, self.fabric.device)
         self.recorder.start(stage.name, total, start, self.step.meter)
         with closing(self.step):
             for step in range(start, total):
@@ -126,7 +129,7 @@ class Trainer:
         epoch_ends = done % per_epoch == 0 or done == total
         report_due = epoch_ends or done % self.settings.log_every == 0
         stop = self._asked_to_stop(report_due)
-        if report_due or stop:
+        if report_due:
             self._report(index, done, epoch_ends)
         save_due = epoch_ends and time.monotonic() - self.saved_at >= self.settings.checkpoint_seconds
         if stop or save_due:
@@ -156,7 +159,7 @@ class Trainer:
         """Of the steps that are left."""
         if not self.costs or not all(self.costs):
             return None
-        stage, step = self.position.stage, self.position.step
+        stage, step = self.saved.position.stage, self.saved.position.step
         left = [0 if i < stage else total - step * (i == stage) for i, total in enumerate(self.totals)]
         return Forecast(self.costs, left, self.fabric.device, self.settings.train == "head")
 
@@ -193,6 +196,7 @@ class Trainer:
         if self.fabric.is_global_zero:
             optimizer = self.optimizer.state_dict() if position.step else None
             states = {"method": self.method.state_dict(), "optimizer": optimizer, "fingerprint": self.fingerprint}
+            states |= {"readings": self.step.meter.state(), "rows": self.recorder.rows}
             self.folder.write_checkpoint(asdict(position) | states)
         self.saved_at = time.monotonic()
 
