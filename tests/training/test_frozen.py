@@ -94,7 +94,7 @@ def test_features_are_computed_once(image_arrays, weights, tmp_path, monkeypatch
     save_file({name: 0.9 * tensor for name, tensor in load_file(weights).items() if tensor.is_floating_point()}, other)
     fit(image_arrays, tmp_path / "d", other, "supervised", weak_view="crop", **own)
     assert computed[len(expected) + 3 :] == ["labeled crop", "labeled crop", "labeled test", "unlabeled test"]
-    next((tmp_path / "cache/features").glob("*.npy")).write_bytes(b"damaged")
+    next((tmp_path / "cache/features").glob("*.npz")).write_bytes(b"damaged")
     fit(image_arrays, tmp_path / "e", weights, "fixmatch", weak_view="crop", **own)
 
 
