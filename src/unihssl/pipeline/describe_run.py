@@ -43,7 +43,8 @@ def describe_run(
     if resumed:  # what made the run is the first command
         first = folder.read_environment()
         about |= {key: first[key] for key in ("command", "asked", "row") if key in first} | {"resumed_by": sys.argv}
-        about |= {"threads_before": before} if (before := first.get("threads")) != torch.get_num_threads() else {}
+        if (before := first.get("threads")) not in (None, torch.get_num_threads()):
+            about["threads_before"] = before
     folder.write_environment(**about)
 
 
