@@ -17,7 +17,7 @@ from unihssl.run_folder import RunFolder
 from unihssl.tensor_files import read_tensors
 
 UNFINISHED = re.compile(r"(^|/)(\.[^/]*|building|locks)(/|$)")  # names of what is not complete, and of locks
-TIMES = ("images_per_second", "checksum", "resumed_by", "command")  # and what depends on them
+TIMES = ("images_per_second", "checksum", "resumed_by", "command", "commit")  # and what depends on them
 EVENTS = "tensorboard/"
 
 
