@@ -4,6 +4,7 @@ import errno
 import json
 import re
 import stat
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from tokenize import TokenError
@@ -21,8 +22,19 @@ MOST_TABLE = 256 * MEBIBYTE  # a CSV of two million rows
 MOST_IMAGE = 1024 * MEBIBYTE
 ESCAPED = re.compile(rf"\\[bfru]|{CONTROL.pattern}")  # what may stand for a control character in JSON
 MOST_DEPTH = 32  # of nested YAML
-# What NumPy's reader raises on damaged files, beside OSError: it tokenises and evaluates headers.
-BAD_NUMPY = (ValueError, EOFError, LookupError, TypeError, AttributeError, SyntaxError, TokenError, BadZipFile)
+# What NumPy's reader raises on damaged files, beside OSError: it tokenises and evaluates headers, and opens archives.
+BAD_NUMPY = (
+    ValueError,
+    EOFError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    SyntaxError,
+    TokenError,
+    BadZipFile,
+    RuntimeError,
+    zlib.error,
+)
 
 
 def check_regular(path: Path) -> None:

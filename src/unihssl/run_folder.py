@@ -105,8 +105,10 @@ class RunFolder:
 
     def trained_by(self) -> str:
         """The version of this package that trained the run; empty where it was not noted."""
-        packages = self.read_environment().get("packages")
-        return str(packages.get("unihssl", "")) if isinstance(packages, dict) else ""
+        with contextlib.suppress(UserError):  # a damaged one: it is only for a note
+            packages = self.read_environment().get("packages")
+            return str(packages.get("unihssl", "")) if isinstance(packages, dict) else ""
+        return ""
 
     def read_purpose(self) -> dict[str, Any]:
         """What a grid noted; empty for a run by itself."""
@@ -129,8 +131,10 @@ class RunFolder:
 
         At least `rows` must stay, unless the file was deleted.
         """
+        if not self.metrics.exists():
+            return 0
         kept = [row for row in self.read_metrics() if row["global_step"] <= steps_done]
-        if len(kept) < rows and self.metrics.exists():
+        if len(kept) < rows:
             raise self._damaged_metrics("the end")
         write_text(self.metrics, "".join(json.dumps(sealed(row)) + "\n" for row in kept))
         return len(kept)
@@ -194,7 +198,9 @@ class RunFolder:
 
     def read_features(self) -> dict[str, "Tensor"] | None:
         """None where they were not saved, as by early versions."""
-        return self._read_part(self.features, "features") if self.features.exists() else None
+        if not self.features.exists() or self.read_model().get("features", "") is None:
+            return None
+        return self._read_part(self.features, "features")
 
     def _read_part(self, path: Path, name: str) -> dict[str, "Tensor"]:
         """Tensors that the model's description names by their checksum, unless an early version wrote it."""

@@ -67,7 +67,7 @@ def client(folder) -> Iterator[Callable[..., Any]]:
     with ExitStack() as stack:
 
         def make(limits: Limits | None = None, token: str | None = None, path: Any = folder) -> TestClient:
-            app = create_app(open_predictor(path, "cpu"), limits, token)
+            app = create_app(open_predictor(path, "cpu", nearest=True), limits, token)
             return stack.enter_context(TestClient(app, base_url="http://127.0.0.1:8000"))
 
         yield make

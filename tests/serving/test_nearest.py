@@ -42,5 +42,8 @@ def test_nothing_is_shown_unasked_or_without_the_images(run, client, pngs, folde
     asked = {"files": pngs[0]}
     assert client(path=run).post("/predict", files=asked).json()["predictions"][0]["nearest"] is None
     assert client(path=folder).post("/predict?nearest=true", files=asked).json()["predictions"][0]["nearest"] is None
+    service = client(path=run)
     (run.parent / "b").rename(run.parent / "elsewhere")
+    found = service.post("/predict?nearest=true", files=asked)  # images that are gone since are left out
+    assert found.status_code == 200 and all(n["domain"] == "labeled" for n in found.json()["predictions"][0]["nearest"])
     assert client(path=run).post("/predict?nearest=true", files=asked).json()["predictions"][0]["nearest"] is None

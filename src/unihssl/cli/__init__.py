@@ -124,6 +124,9 @@ def main() -> None:
         place = f"{error.filename}: " if error.filename else ""
         typer.echo(printable(f"error: {place}{error.strerror or error}"), err=True)
         sys.exit(1)
+    except (typer.Abort, KeyboardInterrupt):
+        typer.echo("stopped", err=True)
+        sys.exit(130)
     except (MemoryError, RuntimeError) as error:
         if not (whose := full_memory(error)):
             raise
@@ -131,6 +134,3 @@ def main() -> None:
             f"error: the {whose}'s memory is full: end other programs, or give fewer or smaller samples", err=True
         )
         sys.exit(1)
-    except (typer.Abort, KeyboardInterrupt):
-        typer.echo("stopped", err=True)
-        sys.exit(130)

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -61,6 +62,7 @@ class GridProgress:
         return f"{done} of {len(self.waiting)} done{left}; {'; '.join(self._begun()) or 'starting'}"
 
     def _begun(self) -> list[str]:
+        from unihssl.errors import UserError
         from unihssl.run_folder import RunFolder
 
         begun = []
@@ -69,7 +71,9 @@ class GridProgress:
             # The configuration is written when a run begins or is resumed.
             new = folder.is_run and folder.config.stat().st_mtime >= self._start - 1
             if new and folder.path not in self.ended and not folder.is_finished:
-                rows = folder.read_metrics()
+                rows = []
+                with suppress(UserError):  # a damaged log is reported by the run that resumes from it
+                    rows = folder.read_metrics()
                 begun.append(name_of(run) + (f" ({rows[-1]['stage']}, step {rows[-1]['step']})" if rows else ""))
         return begun
 

@@ -57,6 +57,7 @@ def predict(
     from unihssl.files import make_folder
 
     model = load_model(run, device)
+    changes = [*other_version_note(model), *changed_data_notes(model)]
     model.settings = reading(model.settings, dict(map(split_setting, settings)))
     if model.audited is None and max_risk is not None:
         raise UserError(f"{run}: --max-risk needs an audit: {FIRST_AUDIT.format(run=run)}")
@@ -67,7 +68,7 @@ def predict(
     predictions = model.predictions(images[0] if len(images) == 1 else images)
     if out is not None or not json:
         predictions.to_csv(sys.stdout if to_stdout else target, max_risk, unknown_above)
-    notes = [*predictions.notes, *other_version_note(model), *changed_data_notes(model)]
+    notes = [*predictions.notes, *changes]
     counts = Counter(predictions.classes.tolist())
     abstained = None if model.audited is None else int(model.abstains(predictions, max_risk).sum())
     unknown = None if unknown_above is None else int(predictions.is_unknown(unknown_above).sum())

@@ -29,7 +29,7 @@ def serve(
     nearest: bool | None = typer.Option(
         None,
         "--nearest/--no-nearest",
-        help="Show the nearest training images beside answers. [default: only to this machine]",
+        help="Show the nearest training images beside answers. [default: only to this machine, and without --token]",
         show_default=False,
     ),
     device: str = DEVICE,
@@ -50,7 +50,7 @@ def serve(
 
     if not is_loopback(host) and not token:
         raise UserError(f"--host {host}: other machines reach it, so that a --token is needed (or UNIHSSL_TOKEN)")
-    shown = is_loopback(host) if nearest is None else nearest
+    shown = is_loopback(host) and not token if nearest is None else nearest  # behind a proxy there is a token
     body, pixels = round(max_mb * MEGA), round(max_megapixels * MEGA)
     limits = Limits(
         body_bytes=body,

@@ -45,18 +45,27 @@ def _changed(model: "Model", role: str, count: int) -> bool:
     try:
         if not source or is_reference(source) or not all(Path(part).exists() for part in several(source)):
             return False
-        if any(_has_more_than(Path(part), 1000 + 10 * count) for part in several(source)):
-            return True  # not listed any further: a run from elsewhere may name any folder of this machine
+        if is_too_large(source, count):
+            return False
         return _content(model, _domain(model, role), role) != model.data[role]
     except UserError:  # no longer a domain with the model's classes
         return True
-    except OSError:
+    except (OSError, MemoryError):
         return False
 
 
-def _has_more_than(folder: Path, most: int) -> bool:
+def is_too_large(source: str, count: int) -> bool:
+    """Whether far more is there than the `count` samples of a run: one from elsewhere may name any place here."""
+    return any(_has_more_than(Path(part), 1000 + 10 * count) for part in several(source))
+
+
+def _has_more_than(place: Path, most: int) -> bool:
+    """Whether a folder, links followed, has more visible entries, or a file more bytes than are read to compare."""
+    if place.is_file():
+        return place.stat().st_size > MOST_BYTES
     entries = 0
-    for _, folders, files in os.walk(folder):
+    for _, folders, files in os.walk(place, followlinks=True):
+        folders[:] = [name for name in folders if not name.startswith(".")]
         entries += len(folders) + len(files)
         if entries > most:
             return True

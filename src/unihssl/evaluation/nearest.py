@@ -8,6 +8,7 @@ import numpy as np
 from unihssl.data.batch_random import seed_for
 from unihssl.data.domain import Domain
 from unihssl.errors import UserError
+from unihssl.evaluation.changed import is_too_large
 from unihssl.evaluation.model import Model
 from unihssl.evaluation.novelty import SAMPLES
 from unihssl.evaluation.samples import training_domain
@@ -54,6 +55,8 @@ def training_images(model: Model) -> TrainingImages | None:
     if sum(map(len, rows.values())) != len(model.reference.features):
         return None  # a run of an earlier version, or without features of one domain
     try:
+        if any(is_too_large(getattr(model.settings, role), len(names)) for role, names in trained.items()):
+            return None
         chosen = {role: [trained[role][row] for row in found] for role, found in rows.items()}
         domains = {role: training_domain(run, role, model, names) for role, names in chosen.items()}
     except (UserError, OSError):

@@ -1,11 +1,13 @@
 """What the model says of a batch of images, as the service's answers."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field
 
+from unihssl.errors import UserError
 from unihssl.report.pictures import data_uri
 from unihssl.serving.predictor import Predictor
 
@@ -89,11 +91,13 @@ def _heat(
 def _nearest(predictor: Predictor, found: dict[str, np.ndarray], row: int) -> list[Neighbour] | None:
     if predictor.training is None:
         return None
-    images = (predictor.training[int(place)] for place in found["nearest"][row])
-    return [
-        Neighbour(**{"class": image.label}, domain=image.role, image=data_uri(image.pixels, NEAREST_SIDE))
-        for image in images
-    ]
+    shown = []
+    for place in found["nearest"][row]:
+        with suppress(UserError, OSError):  # the file is gone since the service began
+            image = predictor.training[int(place)]
+            picture = data_uri(image.pixels, NEAREST_SIDE)
+            shown.append(Neighbour(**{"class": image.label}, domain=image.role, image=picture))
+    return shown
 
 
 def _number(found: dict[str, np.ndarray], name: str, row: int, digits: int) -> float | None:

@@ -34,7 +34,7 @@ class Predictor:
         return [str(name) for name in self.about["classes"]]
 
 
-def open_predictor(path: Path, device: str = "auto", *, nearest: bool = True) -> Predictor:
+def open_predictor(path: Path, device: str = "auto", *, nearest: bool = False) -> Predictor:
     """The model of a run folder, or of an .onnx file; `nearest` lets it show training images."""
     if path.suffix == ".onnx":
         return _of_onnx(path)
