@@ -79,7 +79,7 @@ def score(arguments: argparse.Namespace) -> None:
             labels = {record.folder: record.label for record in read_records({f.path for f in folders})}
             folders = [f for f in folders if f.path in labels]
             images = shared_images(folders)
-            for folder, scores in zip(folders, score_runs(folders, images, device="cpu"), strict=True):
+            for folder, scores in zip(folders, score_runs(folders, images), strict=True):
                 result = folder.read_result()
                 row = {"pair": pair, "run": labels[folder.path], "seed": saved_settings(folder)["seed"]}
                 row |= {part: 100 * result[part]["accuracy"] for part in ("unlabeled", "pooled", "labeled")}

@@ -12,6 +12,7 @@ from timm.models.vision_transformer import resample_abs_pos_embed
 import unihssl
 from unihssl.errors import UserError
 from unihssl.models.backbones import build_backbone
+from unihssl.training import step as step_module
 
 SMALL: dict[str, Any] = {"embed_dim": 32, "depth": 2, "num_heads": 2}
 
@@ -67,6 +68,25 @@ def test_it_trains_is_saved_and_predicts(name, image_arrays, tmp_path) -> None:
     found = unihssl.load(tmp_path / "run").predict_proba(x)
     np.testing.assert_array_equal(found, model.predict_proba(x))
     assert np.isfinite(found).all()
+
+
+@pytest.mark.gpu
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", SIDES)
+def test_its_step_is_replayed_as_a_whole(name, image_arrays, tmp_path, monkeypatch) -> None:
+    captured = []
+    real = step_module.Step._captured
+    monkeypatch.setattr(step_module.Step, "_captured", lambda self: captured.append(1) or real(self))
+    knobs = KNOBS | {
+        "backbone": name,
+        "input_size": SIDES[name],
+        "device": "cuda",
+        "max_steps": 8,
+        "pretrain_epochs": 2,
+    }
+    model = unihssl.fit(*image_arrays, tmp_path / "run", **knobs)
+    assert captured
+    assert np.isfinite(model.predict_proba(image_arrays[1][0][:4])).all()
 
 
 @pytest.mark.parametrize("name", SIDES)
