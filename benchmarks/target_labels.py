@@ -1,7 +1,7 @@
 """What are a few labels of the unlabeled domain worth? A data set's pairs, by labels for each class.
 
     python target_labels.py --seeds 3 --json ../results/target-labels/digits.json
-    python target_labels.py --dataset pacs --root PACS --pairs P/A P/C --set weights=resnet50.safetensors --workers 4 ...
+    python target_labels.py --dataset pacs --root PACS --pairs P/A P/C --set weights=resnet50.safetensors ...
 
 Every run is added to the file as soon as it is done; what is in the file is not run again.
 
