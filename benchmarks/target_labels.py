@@ -44,8 +44,8 @@ def draw_labels(labeled: Any, unlabeled: Any, settings: Settings, per_class: int
     return {int(row): classes[domain.labels[row]] for row in rows}
 
 
-def run(protocol: Protocol, pair: str, method: str, per_class: int, seed: int) -> dict[str, Any]:
-    """Test accuracies of one run, in percent."""
+def run(protocol: Protocol, pair: str, method: str, per_class: int, seed: int, runs: Path | None) -> dict[str, Any]:
+    """Test accuracies of one run, in percent. Its folder is kept under `runs`, if given."""
     if protocol.dataset.name == "digits":
         labeled, unlabeled = map(embedded_digits, pair.split("/"))
     else:
@@ -53,7 +53,8 @@ def run(protocol: Protocol, pair: str, method: str, per_class: int, seed: int) -
     knobs = protocol.knobs(method) | {"seed": seed, "tensorboard": False}
     labels = draw_labels(labeled, unlabeled, resolve(knobs)[0], per_class) if per_class else None
     begin = time.monotonic()
-    result = unihssl.fit(labeled, unlabeled, target_labels=labels, verbose=False, **knobs).result
+    out = runs and runs / "-".join([method, pair.replace("/", "-"), str(per_class), str(seed)])
+    result = unihssl.fit(labeled, unlabeled, out, target_labels=labels, verbose=False, **knobs).result
     found = {part: round(100 * result[part]["accuracy"], 1) for part in ("pooled", "labeled", "unlabeled")}
     found["macro F1, unlabeled"] = round(100 * result["unlabeled"]["macro_f1"], 1)
     return {"labels a class": per_class, "seed": seed} | found | {"seconds": round(time.monotonic() - begin)}
@@ -70,6 +71,7 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--workers", type=int, default=1, help="runs at a time")
+    parser.add_argument("--runs", type=Path, help="folder to keep the runs in")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     asked = dict(map(split_setting, arguments.set))
@@ -78,13 +80,13 @@ if __name__ == "__main__":
     rows: dict[str, dict[tuple[int, int], Any]] = {}
     with ProcessPoolExecutor(arguments.workers, multiprocessing.get_context("spawn")) as pool:
         running = {}
-        budgets = list(product(range(arguments.seeds), arguments.labels))
-        for method, pair in product(arguments.methods, arguments.pairs or PAIRS[arguments.dataset]):
+        pairs = arguments.pairs or PAIRS[arguments.dataset]
+        for seed, method, pair, n in product(range(arguments.seeds), arguments.methods, pairs, arguments.labels):
             name = " ".join([method, pair, *arguments.set])
-            rows[name] = {(r["labels a class"], r["seed"]): r for r in finished.get(name, {"rows": []})["rows"]}
-            for seed, n in budgets:
-                if (n, seed) not in rows[name]:
-                    running[pool.submit(run, protocol, pair, method, n, seed)] = name, n, seed
+            if name not in rows:
+                rows[name] = {(r["labels a class"], r["seed"]): r for r in finished.get(name, {"rows": []})["rows"]}
+            if (n, seed) not in rows[name]:
+                running[pool.submit(run, protocol, pair, method, n, seed, arguments.runs)] = name, n, seed
         for future in as_completed(running):
             name, n, seed = running[future]
             rows[name][n, seed] = future.result()
