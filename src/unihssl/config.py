@@ -133,8 +133,8 @@ class Settings:
     steps: int = knob(0, "Steps of the main training stage, in place of epochs; 0 goes by epochs.", low=0)
     designed_steps: int = knob(
         0,
-        "Steps that the preset's time constants (inverse decay, gradient reversal, moving averages) were made for: "
-        "they are scaled to the run's length. 0: used as they are.",
+        "Steps that the preset's time constants (gradient reversal, moving averages) were made for: they are scaled to "
+        "the run's length; the decay of the learning rate is not. 0: used as they are.",
         low=0,
     )
     max_steps: int = knob(0, "Cap on the steps of each stage; 0 means none.", low=0)

@@ -2,7 +2,6 @@
 
 import copy
 import math
-from dataclasses import replace
 
 import pytest
 import timm
@@ -109,14 +108,12 @@ def test_restored_momentum_is_laid_out_like_the_weights(network):
         assert torch.equal(buffer, optimizer.state[before]["momentum_buffer"]) and buffer.stride() == now.stride()
 
 
-def test_time_constants_follow_the_length_of_the_run():
-    """A preset made for 20,000 steps ends a run of any length at the same rate."""
+def test_the_rate_of_a_short_run_decays_as_in_a_long_one():
+    """Decaying as far in 500 steps as in 20,000 cost rivals 3 to 14 points on PACS: results/README.md."""
     made_for = Settings(lr_schedule="inverse", decay_gamma=4e-4, designed_steps=20_000)
-    as_is = replace(made_for, designed_steps=0)
-    for share in (0.0, 0.25, 1.0):
-        factor = schedule_factor(as_is, round(share * 20_000), share)
-        assert schedule_factor(made_for, round(share * 500), share) == pytest.approx(factor)
-    assert schedule_factor(as_is, 500, 1.0) > 0.85 > 0.2 > schedule_factor(made_for, 500, 1.0)
+    for step in (0, 500):
+        assert schedule_factor(made_for, step, step / 500) == schedule_factor(made_for, step, step / 20_000)
+    assert schedule_factor(made_for, 500, 1.0) == pytest.approx(1.2**-0.75)
 
 
 @pytest.mark.parametrize(

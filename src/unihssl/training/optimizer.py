@@ -71,8 +71,7 @@ def schedule_factor(settings: Settings, step: int, progress: float) -> float:
     if settings.lr_schedule == "cosine_7_16":
         return rise * math.cos(7 * math.pi * progress / 16)
     if settings.lr_schedule == "inverse":
-        steps = progress * settings.designed_steps if settings.designed_steps else step
-        return float(rise * (1 + settings.decay_gamma * steps) ** -settings.decay_power)
+        return float(rise * (1 + settings.decay_gamma * step) ** -settings.decay_power)
     return rise
 
 
