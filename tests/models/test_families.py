@@ -89,6 +89,18 @@ def test_its_step_is_replayed_as_a_whole(name, image_arrays, tmp_path, monkeypat
     assert np.isfinite(model.predict_proba(image_arrays[1][0][:4])).all()
 
 
+def test_positions_of_one_size_are_computed_once(monkeypatch) -> None:
+    """Computed anew for every batch on the host, a GPU would wait for them."""
+    torch.manual_seed(0)
+    encoder, _, _ = build_backbone("tiny_dinov3", "none", input_size=64)
+    torch.manual_seed(0)
+    dynamic = tiny_dinov3(num_classes=0, img_size=64)
+    x = torch.rand(2, 3, 64, 64)
+    torch.testing.assert_close(encoder.eval()(x), dynamic.eval()(x))
+    monkeypatch.setattr(type(encoder.rope), "_create_embed", None)
+    encoder(x)
+
+
 @pytest.mark.parametrize("name", SIDES)
 def test_a_file_of_another_size_fits(name, tmp_path) -> None:
     """Weights of 96 (dinov2: 84) pixels in a network of 64 (56): positions are resampled, all else is the same."""

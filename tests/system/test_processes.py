@@ -184,7 +184,7 @@ def test_without_synchronised_batch_norm_the_processes_still_agree(together, nam
     assert (first[head] - synchronised[head]).abs().max() > 1e-4  # so the tests above would notice
 
 
-LONGER = {"max_steps": 8, "lr": 0.01} | ON_GPU  # steps enough to replay some
+LONGER = {"max_steps": 8, "lr": 0.003} | ON_GPU  # steps enough to replay some
 REPLAYED = {name: case | LONGER for name, case in APART.items()}
 PLAIN = {f"{name}-plain": case | {"graph": "off"} for name, case in REPLAYED.items()}
 

@@ -141,14 +141,18 @@ def _by_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
     return values if channels == len(values) else (sum(values) / len(values),) * channels
 
 
-def _create_at(create: Callable[..., nn.Module], tag: str, side: int, options: dict[str, int]) -> nn.Module:
-    """Networks with positions need to know the side; the others take images of any, and no such argument."""
+def _create_at(create: Callable[..., nn.Module], tag: str, side: int, options: dict[str, Any]) -> nn.Module:
+    """Networks with positions need to know the side; the others take images of any, and no such argument.
+
+    Some compute positions anew for every batch, on the host, unless told that all images have one size.
+    """
     import timm
 
     own = timm.get_pretrained_cfg(tag, allow_unregistered=True)
-    if side and (own is None or own.input_size[-1] != side):
+    sized = {"img_size": side} if side and (own is None or own.input_size[-1] != side) else {}
+    for positions in ({"dynamic_img_size": False, **sized}, sized):
         with contextlib.suppress(TypeError):
-            return create(tag, num_classes=0, img_size=side, **options)
+            return create(tag, num_classes=0, **positions, **options)
     return create(tag, num_classes=0, **options)
 
 
