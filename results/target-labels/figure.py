@@ -1,14 +1,23 @@
-"""python figure.py: draws digits.svg and prints the table, from digits.json."""
+"""python figure.py [digits|pacs]: draws NAME.svg and prints the tables, from NAME.json."""
+
 import json
+import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 HERE = Path(__file__).parent
-FOUND = json.loads((HERE / "digits.json").read_text())
+NAME = sys.argv[1] if len(sys.argv) > 1 else "digits"
+FOUND = json.loads((HERE / f"{NAME}.json").read_text())
 SHOWN = {"unihssl": "#1f5fbf", "mcc+sup": "#c2571a", "fixmatch": "#2e8b57", "supervised": "#777777"}
-PAIRS = {"mnist/uci": "MNIST labeled, UCI unlabeled", "uci/mnist": "UCI labeled, MNIST unlabeled"}
+TITLES = {
+    "mnist/uci": "MNIST labeled, UCI unlabeled",
+    "uci/mnist": "UCI labeled, MNIST unlabeled",
+    "P/A": "photographs labeled, paintings unlabeled",
+    "P/C": "photographs labeled, cartoons unlabeled",
+}
+PAIRS = {pair: title for pair, title in TITLES.items() if any(name.endswith(f" {pair}") for name in FOUND)}
 
 
 def accuracy(method: str, pair: str, part: str) -> dict[int, list[float]]:
@@ -19,21 +28,29 @@ def accuracy(method: str, pair: str, part: str) -> dict[int, list[float]]:
     return found
 
 
+def cell(pooled: list[float], unlabeled: list[float], best: float, most: int) -> str:
+    spread = f" ± {np.std(pooled, ddof=1):.1f}" if len(pooled) > 1 else ""
+    text = f"{np.mean(pooled):.1f}{spread} ({np.mean(unlabeled):.1f})"
+    text = f"**{text}**" if abs(np.mean(pooled) - best) < 1e-9 else text
+    return text if len(pooled) == most else f"{text} [{len(pooled)}]"
+
+
 for pair, title in PAIRS.items():
-    print(f"\n{title}\n\n| | 0 | 1 | 5 | 20 |\n|---|---|---|---|---|")
-    best = {}
-    methods = [name.split()[0] for name in FOUND if name.endswith(pair)]
-    table = {m: {n: (np.mean(p), np.std(p, ddof=1), np.mean(accuracy(m, pair, "unlabeled")[n])) for n, p in accuracy(m, pair, "pooled").items()} for m in methods}
-    for method, row in table.items():
-        cells = [f"{a:.1f} ± {s:.1f} ({u:.1f})" for a, s, u in row.values()]
-        tops = [max(r[n][0] for r in table.values()) for n in row]
-        cells = [f"**{c}**" if abs(v[0] - t) < 1e-9 else c for c, v, t in zip(cells, row.values(), tops)]
-        print(f"| {method} | {' | '.join(cells)} |")
+    print(f"\n{title}\n\n| labels a class | 0 | 1 | 5 | 20 |\n|---|---|---|---|---|")
+    methods = [name.split()[0] for name in FOUND if name.endswith(f" {pair}")]
+    pooled = {method: accuracy(method, pair, "pooled") for method in methods}
+    most = max(len(seeds) for row in pooled.values() for seeds in row.values())
+    for method, row in pooled.items():
+        unlabeled = accuracy(method, pair, "unlabeled")
+        tops = {n: max(np.mean(other[n]) for other in pooled.values() if n in other) for n in row}
+        print(f"| {method} | {' | '.join(cell(row[n], unlabeled[n], tops[n], most) for n in row)} |")
 
 plt.rcParams.update({"svg.fonttype": "none", "font.size": 10, "svg.hashsalt": "unihssl"})
 figure, axes = plt.subplots(1, 2, figsize=(8.2, 3.4), sharey=True, layout="constrained")
-for ax, (pair, title) in zip(axes, PAIRS.items()):
+for ax, (pair, title) in zip(axes, PAIRS.items(), strict=True):
     for method, colour in SHOWN.items():
+        if f"{method} {pair}" not in FOUND:
+            continue
         found = accuracy(method, pair, "unlabeled")
         x, y = range(len(found)), [np.mean(v) for v in found.values()]
         low, high = [min(v) for v in found.values()], [max(v) for v in found.values()]
@@ -45,4 +62,4 @@ for ax, (pair, title) in zip(axes, PAIRS.items()):
     ax.grid(axis="y", color="#dddddd", lw=0.6)
 axes[0].set_ylabel("accuracy on the unlabeled domain, %")
 axes[1].legend(frameon=False, loc="lower right")
-figure.savefig(HERE / "digits.svg", metadata={"Date": None})
+figure.savefig(HERE / f"{NAME}.svg", metadata={"Date": None})
