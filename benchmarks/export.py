@@ -29,7 +29,7 @@ import torch
 from common import report
 from torch import nn
 
-from unihssl import Model, load, methods
+from unihssl import Model, export_run, load, methods
 from unihssl.evaluation.samples import training_samples
 from unihssl.export.files import Run, onnx_run
 from unihssl.export.int8 import quantize
@@ -144,11 +144,19 @@ def samples_of(folder: RunFolder, model: Model) -> np.ndarray:
     return np.concatenate(list(parts))
 
 
-def int8(backbone: str, folder: Path) -> dict[str, Any]:
-    """Size and time of an int8 file, relative to the float one."""
-    exact, small, x = folder / "float.onnx", folder / "int8.onnx", digits(16)
-    random_model("supervised", backbone).export(exact)
-    quantize(exact, small, x)
+def int8(named: str, folder: Path) -> dict[str, Any]:
+    """Size and time of an int8 file, relative to the float one; of a run also the accuracies on held-out samples."""
+    exact, small, x, row = folder / "float.onnx", folder / "int8.onnx", digits(16), {"model": named}
+    if Path(named).is_dir():
+        model = load(named)
+        model.export(exact)
+        found = export_run(named, small, int8=True, max_loss=100.0)["int8"]
+        x = samples_of(RunFolder(named), model)
+        row = {"model": f"{model.method} on {model.architecture.name}"}
+        row |= {f"{role}, {kind}": of[kind] for role, of in found.items() for kind in ("n", "float", "int8")}
+    else:
+        random_model("supervised", named).export(exact)
+        quantize(exact, small, x)
     times: dict[Path, list[float]] = {exact: [], small: []}
     runs = {path: onnx_run(path) for path in times}
     for _ in range(REPEATS):
@@ -158,7 +166,7 @@ def int8(backbone: str, folder: Path) -> dict[str, Any]:
             times[path].append(time.perf_counter() - begin)
     ratios = [a / b for a, b in zip(times[small], times[exact], strict=True)]
     sizes = [path.stat().st_size for path in (small, exact)]
-    return {"backbone": backbone, "size": round(sizes[0] / sizes[1], 2), "time": round(median(ratios), 2)}
+    return row | {"size": round(sizes[0] / sizes[1], 2), "time": round(median(ratios), 2)}
 
 
 if __name__ == "__main__":
@@ -166,7 +174,9 @@ if __name__ == "__main__":
     parser.add_argument("--methods", nargs="*", default=list(methods.available()))
     parser.add_argument("--backbones", nargs="+", default=["small_cnn"])
     parser.add_argument("--runs", nargs="*", type=Path, default=[], help="trained models")
-    parser.add_argument("--int8", nargs="*", default=[], metavar="BACKBONE", help="compare size and time of int8 files")
+    parser.add_argument(
+        "--int8", nargs="*", default=[], metavar="NAME", help="backbones or runs: size and time of int8"
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -178,5 +188,6 @@ if __name__ == "__main__":
             model = load(run, device="cpu")
             rows = agreement(model, samples_of(RunFolder(run), model), Path(folder))
             report(f"{model.method} on {model.architecture.name}, trained", rows, arguments)
-        for backbone in arguments.int8:
-            report(f"int8, {backbone}, batches of 4", [int8(backbone, Path(folder))], arguments)
+        for named in arguments.int8:
+            row = int8(named, Path(folder))
+            report(f"int8, {row['model']}, batches of 4", [row], arguments)
