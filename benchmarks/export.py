@@ -3,7 +3,7 @@
     python export.py --backbones small_cnn mlp --json ../results/export/agreement.json
     python export.py --methods --runs RUN ... --json ../results/export/agreement.json
 
-Networks are those of runs, on 200 training samples of both domains, or untrained ones, on 200 digits of both domains;
+Networks are those of runs, on training samples of both domains, or untrained ones, on digits of both domains;
 the latter's heads are scaled to logits with a deviation of 3, so that all classes are predicted: equal answers mean
 little where all are alike. Differences are the largest over all samples, heads and read-outs. Logits are taken before
 each head's softmax, inside the file, and in PyTorch while it predicts; float64 is the same network in PyTorch, and
@@ -39,7 +39,6 @@ from unihssl.run_folder import RunFolder
 sys.path.append(str(Path(__file__).parents[1] / "tests" / "export"))
 from exported_models import digits, random_model
 
-SAMPLES = 200
 BATCHES = (1, 2, 5)
 REPEATS = 9
 Arrays = dict[str, np.ndarray]
@@ -135,10 +134,10 @@ def agreement(model: Model, x: np.ndarray, folder: Path) -> list[dict[str, Any]]
     return rows
 
 
-def samples_of(folder: RunFolder, model: Model) -> np.ndarray:
+def samples_of(folder: RunFolder, model: Model, count: int) -> np.ndarray:
     """Training samples of both domains of a run."""
     parts = (
-        training_samples(folder, role, model, settings_of(folder), None, SAMPLES // 2)
+        training_samples(folder, role, model, settings_of(folder), None, count // 2)
         for role in ("labeled", "unlabeled")
     )
     return np.concatenate(list(parts))
@@ -151,7 +150,7 @@ def int8(named: str, folder: Path) -> dict[str, Any]:
         model = load(named)
         model.export(exact)
         found = export_run(named, small, int8=True, max_loss=100.0)["int8"]
-        x = samples_of(RunFolder(named), model)
+        x = samples_of(RunFolder(named), model, 16)
         row = {"model": f"{model.method} on {model.architecture.name}"}
         row |= {f"{role}, {kind}": of[kind] for role, of in found.items() for kind in ("n", "float", "int8")}
     else:
@@ -177,16 +176,17 @@ if __name__ == "__main__":
     parser.add_argument(
         "--int8", nargs="*", default=[], metavar="NAME", help="backbones or runs: size and time of int8"
     )
+    parser.add_argument("--samples", type=int, default=200)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for method, backbone in product(arguments.methods, arguments.backbones):
-            x = digits(SAMPLES, vectors=backbone == "mlp")
+            x = digits(arguments.samples, vectors=backbone == "mlp")
             rows = agreement(random_model(method, backbone), x, Path(folder))
             report(f"{method} on {backbone}", rows, arguments)
         for run in arguments.runs:
             model = load(run, device="cpu")
-            rows = agreement(model, samples_of(RunFolder(run), model), Path(folder))
+            rows = agreement(model, samples_of(RunFolder(run), model, arguments.samples), Path(folder))
             report(f"{model.method} on {model.architecture.name}, trained", rows, arguments)
         for named in arguments.int8:
             row = int8(named, Path(folder))
