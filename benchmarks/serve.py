@@ -1,8 +1,9 @@
 """Does `unihssl serve` stand up to bad clients, and what does it cost beside bare onnxruntime?
 
-First, throughput: a loop over decoded images in bare onnxruntime and the service with some clients take turns, and only
-their ratios mean anything. Then 50 clients send good, huge, chunked, slow, corrupt and hostile requests at once: every
-good one must be answered, every bad one refused with its own status, while memory and temporary files are watched.
+First, 50 clients send good, huge, chunked, slow, corrupt and hostile requests at once: every good one must be answered,
+every bad one refused with its own status, while memory and temporary files are watched. Then, throughput: a loop over
+decoded images in bare onnxruntime and the service with some clients take turns on the first half of the CPUs, with as
+many threads each; the clients have the other half. Only the ratios mean anything.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from statistics import median, quantiles
 from typing import Any
 
 import numpy as np
+import torch
 from clients import BAD, GOOD, MOST, Client, jpeg
 from common import report
 
@@ -35,11 +37,14 @@ WAIT = 5  # seconds for a request to arrive
 
 
 @contextmanager
-def service(model: Path, folder: Path) -> Iterator[tuple[subprocess.Popen[str], tuple[str, int]]]:
+def service(
+    model: Path, folder: Path, cpus: set[int] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], tuple[str, int]]]:
     """The running command and its address; its temporary files go into the folder."""
     command = [sys.executable, "-m", "unihssl", "serve", str(model), "--port", "0", "--device", "cpu"]
     command += ["--max-mb", str(MOST / 1e6), "--timeout", str(WAIT)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(folder)})
+    with on_cpus(cpus or os.sched_getaffinity(0)):
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(folder)})
     try:
         assert process.stdout is not None
         found = re.search(r"http://(.*):(\d+)/", process.stdout.readline())
@@ -48,6 +53,17 @@ def service(model: Path, folder: Path) -> Iterator[tuple[subprocess.Popen[str], 
     finally:
         process.terminate()
         process.wait()
+
+
+@contextmanager
+def on_cpus(chosen: set[int]) -> Iterator[None]:
+    """Threads and processes that are begun in here run on these CPUs alone."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, chosen)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def together(clients: int, work: Callable[[int], None]) -> None:
@@ -60,16 +76,22 @@ def together(clients: int, work: Callable[[int], None]) -> None:
 
 def speed(model: Path, folder: Path, clients: int, seconds: float, rounds: int) -> list[dict[str, Any]]:
     """Images a second and latency of the service, relative to bare onnxruntime."""
-    run = onnx_run(model)
+    cpus = sorted(os.sched_getaffinity(0))
+    half = max(1, len(cpus) // 2)
+    first, others = set(cpus[:half]), set(cpus[half:] or cpus)
+    with on_cpus(first):
+        torch.set_num_threads(half)
+        run = onnx_run(model)
     pixels = np.stack([load_square(io.BytesIO(jpeg(seed)), SIDE, SIDE) for seed in range(16)])
     found: dict[str, list[float]] = defaultdict(list)
 
     def bare(batch: int) -> tuple[float, float]:
         """Images a second, and seconds of processor time for one."""
-        begin, used, done = time.perf_counter(), time.process_time(), 0
-        while time.perf_counter() - begin < seconds:
-            run(pixels[:batch])
-            done += batch
+        with on_cpus(first):
+            begin, used, done = time.perf_counter(), time.process_time(), 0
+            while time.perf_counter() - begin < seconds:
+                run(pixels[:batch])
+                done += batch
         return done / (time.perf_counter() - begin), (time.process_time() - used) / done
 
     def served(count: int) -> tuple[float, float, float]:
@@ -84,11 +106,12 @@ def speed(model: Path, folder: Path, clients: int, seconds: float, rounds: int) 
                 assert client.good_file() == 200
                 times.append(time.perf_counter() - start)
 
-        together(count, work)
+        with on_cpus(others):
+            together(count, work)
         rate = len(times) / (time.perf_counter() - begin)
         return rate, (processor_time(process.pid) - used) / len(times), median(times)
 
-    with service(model, folder) as (process, address):
+    with service(model, folder, first) as (process, address):
         served(1)
         for _ in range(rounds):
             (one, one_cpu), (sixteen, sixteen_cpu) = bare(1), bare(16)
