@@ -261,6 +261,10 @@ class RunFolder:
         """The last act of a run: nothing is left to resume from."""
         self._expect_own()
         write_json(self.result, result)
+        self.remove_checkpoint()
+
+    def remove_checkpoint(self) -> None:
+        """Of a finished run, whose process may have been killed before it did so itself."""
         self.checkpoint.unlink(missing_ok=True)
 
 
