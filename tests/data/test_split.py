@@ -1,5 +1,7 @@
 """Who trains and who tests: sizes, shares, seeds, groups."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -70,6 +72,19 @@ def test_random_split_ignores_classes():
     labels = np.repeat([0, 1], 100)
     shares = {int((labels[split_domain(domain(labels), 0.1, seed, "random").test] == 0).sum()) for seed in range(20)}
     assert len(shares) > 1
+
+
+def test_every_class_of_every_source_has_its_share():
+    labels, sources = np.arange(120) % 2, np.where(np.arange(120) < 20, "a", "b")
+    for seed in range(5):
+        split = split_domain(replace(domain(labels), sources=sources), 0.1, seed)
+        drawn = [(sources[row], labels[row]) for row in split.test]
+        assert {found: drawn.count(found) for found in drawn} == {("a", 0): 1, ("a", 1): 1, ("b", 0): 5, ("b", 1): 5}
+
+
+def test_groups_are_drawn_by_class():
+    with pytest.raises(UserError, match="split='random' and group_by cannot be combined"):
+        split_domain(domain(np.arange(40) % 2, np.arange(40)), 0.1, 0, "random")
 
 
 @pytest.mark.parametrize("groups", [None, np.arange(300) // 3])

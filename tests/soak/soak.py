@@ -3,7 +3,7 @@
     python tests/soak/soak.py --runs 200 --predictions 100000 --grid 500 --stops 8
 
 Runs and predictions take place in this process, those of the grid in others, which are stopped by SIGTERM and SIGKILL
-in turn and started again. Every run is of an MLP on 24 vectors.
+in turn and started again. A part whose number is 0 is left out. Every run is of an MLP on 24 vectors.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from unihssl.run_folder import RunFolder
 
 ROWS, CLASSES = 24, 3
 KNOBS = {"method": "unihssl", "backbone": "mlp", "pretrain_epochs": 1, "epochs": 1, "batch_size": 8, "device": "cpu"}
-KNOBS |= {"checkpoint_seconds": 0, "tensorboard": False}
+KNOBS |= {"checkpoint_seconds": 0, "tensorboard": False, "threads": 1}
 MOST_GROWTH = 16.0  # MiB, after the first quarter
 MOST_SECONDS = 1800  # of a grid
 
@@ -107,7 +107,7 @@ def check_grid(count: int, stops: int, folder: Path) -> list[str]:
         enough = count if stop == stops else (stop + 1) * count // (stops + 1)
         process = _start(count, out)
         while len(finished(out)) < enough and process.poll() is None and time.monotonic() - begun < MOST_SECONDS:
-            time.sleep(0.01)
+            time.sleep(0.2)
         if stop < stops:
             process.send_signal((signal.SIGTERM, signal.SIGKILL)[stop % 2])
         process.wait(MOST_SECONDS)
@@ -141,8 +141,9 @@ def main() -> None:
     if given.continue_in:
         grid(given.grid, given.continue_in)
     with tempfile.TemporaryDirectory() as folder:
-        wrong = check_runs(given.runs, Path(folder)) + check_predictions(given.predictions)
-        wrong += check_grid(given.grid, given.stops, Path(folder))
+        wrong = check_runs(given.runs, Path(folder)) if given.runs else []
+        wrong += check_predictions(given.predictions) if given.predictions else []
+        wrong += check_grid(given.grid, given.stops, Path(folder)) if given.grid else []
     print("\n".join(wrong) or "nothing grew, nothing was lost")
     sys.exit(bool(wrong))
 
