@@ -74,10 +74,14 @@ def test_whom_to_trust(knobs, trusted):
     assert memory(**knobs).trusted(BELIEFS).tolist() == trusted
 
 
+def test_half_of_the_mass_is_not_more_than_half():
+    assert not memory(confidence="unlabeled_mass", epsilon=0.5).trusted(torch.tensor([[0.5, 0, 0, 0.25, 0.25, 0]]))
+
+
 def test_targets_are_the_beliefs_or_their_peak():
     assert torch.equal(memory().targets(BELIEFS), BELIEFS)
     hard = memory(pseudo_kind="hard").targets(BELIEFS)
-    assert hard.argmax(1).tolist() == [3, 0, 3, 3, 0]
+    assert hard.argmax(1).tolist() == [3, 0, 3, 3, 0] and hard.shape == BELIEFS.shape
     assert hard.dtype == BELIEFS.dtype and (hard.sum(1) == 1).all() and set(hard.unique().tolist()) == {0, 1}
 
 
