@@ -1,5 +1,6 @@
 """Who trains and who tests: sizes, shares, seeds, groups."""
 
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -178,6 +179,11 @@ def test_too_few_groups():
         split_domain(domain(np.arange(40) % 2, np.arange(40) // 10), 0.1, 0)
 
 
+def test_just_enough_groups():
+    assert len(split_domain(domain(np.arange(40) % 2, np.arange(40) // 4), 0.1, 0).test) == 4
+    assert len(split_domain(domain(np.arange(8) % 2, np.arange(8) // 4), 0.9, 0).test) == 4
+
+
 def test_groups_take_any_seed():
     split = split_domain(domain(np.arange(60) % 2, np.arange(60)), 0.1, 2**40)
     assert len(split.test) == 6
@@ -221,6 +227,12 @@ def test_the_reserved_fifth_is_fixed_and_the_search_never_touches_it():
     for search in searches:
         np.testing.assert_array_equal(np.sort(np.concatenate([search.train, search.test])), reserved[0].train)
     assert set(searches[0].test) != set(searches[1].test)
+
+
+def test_names_decide_who_is_reserved():
+    """By the checksum of a name: another rule would test later versions on what earlier ones trained on."""
+    test = split_domain(domain(np.arange(40) % 4), 0.1, 0, "reserved").test.tolist()
+    assert test == [number for number in range(40) if zlib.crc32(str(number).encode()) % 5 == 0]
 
 
 def test_groups_are_reserved_whole():

@@ -88,16 +88,16 @@ class _Replaced(ast.NodeTransformer):
         return self.new if node is self.old else super().generic_visit(node)
 
 
-def mutants(path: Path, functions: tuple[str, ...]) -> Iterator[tuple[int, str, str]]:
-    """Line, what was changed, and the source of each mutant."""
-    tree = ast.parse(path.read_text())
+def mutants(path: Path, functions: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """The line, with what was changed in it, and the source of each mutant."""
+    tree, lines = ast.parse(path.read_text()), path.read_text().splitlines()
     for position, change in sites(tree, functions):
         changed = copy.deepcopy(tree)
         old = list(ast.walk(changed))[position]
         before, new = ast.unparse(old).partition("\n")[0], change(old)
         after = ast.unparse(ast.fix_missing_locations(copy.deepcopy(new))).partition("\n")[0]
         source = ast.unparse(ast.fix_missing_locations(_Replaced(old, new).visit(changed)))
-        yield old.lineno, f"{before} -> {after}", source  # type: ignore[attr-defined]
+        yield f"{lines[old.lineno - 1].strip()}    {before} -> {after}", source  # type: ignore[attr-defined]
 
 
 class _Mutated(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
@@ -148,11 +148,11 @@ def main() -> None:
         path, begun = ROOT / "src" / "unihssl" / file, time.monotonic()
         name = "unihssl." + file.removesuffix(".py").replace("/", ".")
         assert passes(name, path, path.read_text(), tests), f"{module}: its tests fail without any change"
-        found = [m for m in mutants(path, functions) if f"{module}: {m[1]}" not in explained]
+        found = [m for m in mutants(path, functions) if f"{module}: {m[0]}" not in explained]
         alive = 0
-        for line, what, source in found:
+        for what, source in found:
             if passes(name, path, source, tests):
-                print(f"{module}: {what}    (line {line})", flush=True)
+                print(f"{module}: {what}", flush=True)
                 alive += 1
         print(f"{module}: {alive} of {len(found)} survived, {time.monotonic() - begun:.0f} s", flush=True)
         survived += alive
