@@ -167,6 +167,27 @@ def test_a_class_of_one_group_stays_in_training():
         assert 2 in labels[split_domain(domain(labels, groups), 0.1, seed).train]
 
 
+def test_a_class_of_one_group_stays_in_training_even_if_it_fits():
+    labels = np.array([0] * 50 + [1] * 50 + [2] * 5)
+    for seed in range(10):
+        assert 2 in labels[split_domain(domain(labels, np.minimum(np.arange(105), 100)), 0.6, seed).train]
+
+
+def test_a_group_of_twice_the_room_is_the_largest_that_is_drawn():
+    groups = np.repeat([0, 1, 2, 3], [4, 2, 1, 1])  # room for two of eight samples
+    assert max(len(split_domain(domain(np.zeros(8), groups), 0.25, seed).test) for seed in range(20)) == 4
+
+
+def test_each_class_has_its_own_room():
+    labels = np.repeat([0, 1], 12)
+    groups = np.concatenate(
+        [np.arange(12), np.full(7, 12), np.arange(13, 18)]
+    )  # of class 1: seven together, five apart
+    for seed in range(100):
+        test = split_domain(domain(labels, groups), 0.25, seed).test
+        assert labels[test].sum() <= 3 and 12 not in groups[test]
+
+
 def test_groups_with_small_classes():
     labels = np.arange(24) % 4  # six of each: fewer than the ten folds of a tenth
     split = split_domain(domain(labels, np.arange(24)), 0.1, 0)
