@@ -127,6 +127,10 @@ def test_fraction_zero_keeps_all(groups):
     assert (len(split.train), len(split.test)) == (40, 0)
 
 
+def test_a_split_knows_of_no_copies_at_first():
+    assert split_domain(domain(np.arange(20) % 2), 0.1, 0).copies.tolist() == []
+
+
 def test_too_few_to_train():
     with pytest.raises(UserError, match=r"shapes: 1 training images are left .* 2 are needed"):
         split_domain(domain([0]), 0.1, 0)
