@@ -231,6 +231,11 @@ def test_thin_classes_only_takes_from_the_training_part():
     assert set(thin_classes(train, labels, 2.0, 0)) <= set(train)
 
 
+def test_of_two_classes_the_second_is_thinned_by_the_whole_ratio():
+    labels = np.repeat([0, 1], 8)
+    assert np.bincount(labels[thin_classes(np.arange(16), labels, 4.0, 0)]).tolist() == [8, 2]
+
+
 @pytest.mark.parametrize(("ratio", "kept"), [(1.0, [6, 6, 6]), (1000.0, [6, 1, 1])])
 def test_thin_classes_bounds(ratio, kept):
     labels = np.repeat([0, 1, 2], 6)
