@@ -1,7 +1,8 @@
 # The commands of the README: `make demo`, `make test` and, with a GPU, `make test-gpu`; `make docs` builds the site and
-# `make dist` the archives of a release; `make fuzz` reads bad input for ten minutes, `make faults` kills commands,
-# fills their disk and denies them access wherever they write. Each installs into .venv on its first use only, from
-# archives whose hashes are checked (scripts/lock.sh writes them). `make test-lowest` and `make test-newest` run the core
+# `make dist` the archives of a release; `make fuzz` reads bad input, 20,000 cases or 25 minutes, `make faults` kills
+# commands, fills their disk and denies them access wherever they write, `make soak` uses one process for long, `make
+# mutation` changes the equations and sees whether a test fails, `make coverage` says what no test runs. Each installs
+# into .venv on its first use only, from archives whose hashes are checked (scripts/lock.sh writes them). `make test-lowest` and `make test-newest` run the core
 # tests with the oldest and the newest packages that pyproject.toml allows.
 PYTHON ?= python3
 BIN := .venv/bin
@@ -10,7 +11,7 @@ CORE := $(addprefix tests/,data evaluation methods models training test_config.p
 CORE += --ignore tests/methods/test_baseline_losses.py # compares with packages that pin others
 CORE_PACKAGES := -e '.[plots]' pytest pytest-xdist hypothesis
 
-.PHONY: demo test test-gpu test-lowest test-newest fuzz faults lint docs dist clean
+.PHONY: demo test test-gpu test-lowest test-newest fuzz faults soak mutation coverage lint docs dist clean
 
 demo: .venv/.installed
 	$(BIN)/unihssl demo
@@ -32,7 +33,17 @@ test-newest:
 	.venv-newest/bin/python -m pytest $(CORE)
 
 fuzz: .venv/.installed-dev
-	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py --seconds 600 --seed 0
+	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/fuzz.py --seconds 1500 --seed 0
+
+soak: .venv/.installed-dev
+	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/soak/soak.py
+
+mutation: .venv/.installed-dev
+	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/mutation/mutate.py
+
+coverage: .venv/.installed-dev
+	$(BIN)/python $(PIP) --upgrade --target .coverage-packages --no-deps coverage pytest-cov
+	PYTHONPATH=.coverage-packages $(BIN)/python -m pytest --cov --cov-report=term-missing:skip-covered
 
 faults: .venv/.installed-dev
 	CUDA_VISIBLE_DEVICES= OMP_NUM_THREADS=1 $(BIN)/python tests/faults/faults.py --seconds 840 --seed 0
@@ -63,4 +74,4 @@ dist: .venv/.installed-dev
 	touch $@
 
 clean:
-	rm -rf .venv .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache docs/_build dist build
+	rm -rf .venv .venv-lowest .venv-newest .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage-packages .import_linter_cache docs/_build dist build

@@ -293,3 +293,18 @@ def test_expansion_misuse_names_the_offending_value(classes, domain, named):
 def test_mixup_ratio_misuse_names_the_offending_value(step, total, alpha, named):
     with pytest.raises(ValueError, match=named):
         losses.progressive_mixup_ratio(step, total, alpha, 3)
+
+
+def test_mixing_refuses_whole_numbers_and_ratios_for_other_samples():
+    images = torch.zeros(3, 2, 2)
+    with pytest.raises(ValueError, match=r"floating-point samples, got torch\.uint8"):
+        losses.interpolate(images.to(torch.uint8), images, 0.5)
+    with pytest.raises(ValueError, match="one for each of 3 samples, got 2"):
+        losses.interpolate(images, images, torch.zeros(2))
+
+
+def test_weights_leave_samples_out_of_mixup_but_not_out_of_its_mean():
+    logits, targets = normal(0, 4, 6), distributions(1, 4, 6)
+    weights = torch.tensor([1.0, 0, 1, 0], dtype=logits.dtype)
+    kept = losses.mixup_loss(logits[::2], targets[::2]).item()
+    close(losses.mixup_loss(logits, targets, weights=weights), kept / 2)

@@ -16,6 +16,7 @@ from unihssl.knobs import Knobs
 from unihssl.pipeline.measure import measure
 from unihssl.pipeline.settings import settings_of
 from unihssl.pipeline.train import train
+from unihssl.plain_files import as_path
 from unihssl.run_folder import RunFolder
 from unihssl.training.callbacks import Callback
 from unihssl.training.display import Display, watched
@@ -55,7 +56,9 @@ def fit(
     labeled, unlabeled, out = _sources(labeled, unlabeled, more, out)
     if resume and out is None:
         raise UserError(f"{Setting('resume', True)} needs {Setting('out')}, the folder of the run to resume")
-    folder = nullcontext(str(out)) if out is not None else tempfile.TemporaryDirectory()
+    if not isinstance(callbacks, Sequence) or not all(hasattr(callback, "on_start") for callback in callbacks):
+        raise UserError("callbacks must be a list of objects of unihssl.Callback")
+    folder = nullcontext(str(as_path(out, "out"))) if out is not None else tempfile.TemporaryDirectory()
     verbose = watched() if verbose is None else verbose
     with folder as path, Display(verbose) as display:
         options: dict[str, Any] = {"target_labels": target_labels, "resume": resume, "callbacks": callbacks}
@@ -122,7 +125,7 @@ def export_run(
     With `int8` it is quantised, and refused if that loses more than `max_loss` points of accuracy on what the run held
     out of either domain. `labeled` and `unlabeled` are the run's own sources, if they have moved or were arrays.
     """
-    folder, target = RunFolder(run), Path(path)
+    folder, target = RunFolder(run), as_path(path, "the file")
     model = load_model(folder.path)
     if not int8:
         return export_model(model, target)

@@ -193,6 +193,7 @@ class Settings:
         0,
         "CPU threads of PyTorch in training; another number gives other last digits. 0: as PyTorch has it.",
         low=0,
+        high=4096,
     )
     deterministic: bool = knob(
         False,

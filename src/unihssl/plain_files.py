@@ -39,8 +39,19 @@ BAD_NUMPY = (
 
 def check_regular(path: Path) -> None:
     """OSError unless the path, links followed, is a plain file: reading a pipe or a device may never end."""
-    if not stat.S_ISREG(path.stat().st_mode):
+    try:
+        mode = path.stat().st_mode
+    except ValueError:
+        raise OSError(errno.EINVAL, "no file can have this name") from None
+    if not stat.S_ISREG(mode):
         raise OSError(errno.EINVAL, "not a regular file")
+
+
+def as_path(given: Any, what: str) -> Path:
+    """A path that somebody gave in Python; `what` names it in the error if it is none."""
+    if not isinstance(given, str | Path):
+        raise UserError(f"{what} must be a path, got {type(given).__name__}")
+    return Path(given)
 
 
 def is_there(path: Path) -> bool:
@@ -49,6 +60,11 @@ def is_there(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):
         return False
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is such a folder."""
+    return is_there(path) and path.is_dir()
 
 
 def is_regular(path: Path) -> bool:

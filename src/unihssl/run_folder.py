@@ -31,7 +31,7 @@ from filelock import FileLock, Timeout
 
 from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, flush, make_folder, write_error, write_json, write_text
-from unihssl.plain_files import MOST_JSON, MOST_TABLE, check_regular, read_json, read_text, read_yaml
+from unihssl.plain_files import MOST_JSON, MOST_TABLE, as_path, check_regular, read_json, read_text, read_yaml
 from unihssl.run_schema import check_model, check_split
 from unihssl.seals import sealed, unsealed
 from unihssl.tensor_files import checksum_of, open_tensors, read_tensors, write_tensors
@@ -52,7 +52,7 @@ class RunFolder:
     """Paths, readers and writers of a run's files."""
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = as_path(path, "the folder of a run")
         self.config = self.path / "config.yaml"
         self.split = self.path / "split.json"
         self.environment = self.path / "environment.json"
@@ -261,6 +261,10 @@ class RunFolder:
         """The last act of a run: nothing is left to resume from."""
         self._expect_own()
         write_json(self.result, result)
+        self.remove_checkpoint()
+
+    def remove_checkpoint(self) -> None:
+        """Of a finished run, whose process may have been killed before it did so itself."""
         self.checkpoint.unlink(missing_ok=True)
 
 

@@ -1,5 +1,8 @@
 """Who trains and who tests: sizes, shares, seeds, groups."""
 
+import zlib
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -72,6 +75,19 @@ def test_random_split_ignores_classes():
     assert len(shares) > 1
 
 
+def test_every_class_of_every_source_has_its_share():
+    labels, sources = np.arange(120) % 2, np.where(np.arange(120) < 20, "a", "b")
+    for seed in range(5):
+        split = split_domain(replace(domain(labels), sources=sources), 0.1, seed)
+        drawn = [(sources[row], labels[row]) for row in split.test]
+        assert {found: drawn.count(found) for found in drawn} == {("a", 0): 1, ("a", 1): 1, ("b", 0): 5, ("b", 1): 5}
+
+
+def test_groups_are_drawn_by_class():
+    with pytest.raises(UserError, match="split='random' and group_by cannot be combined"):
+        split_domain(domain(np.arange(40) % 2, np.arange(40)), 0.1, 0, "random")
+
+
 @pytest.mark.parametrize("groups", [None, np.arange(300) // 3])
 def test_the_seed_decides(groups):
     data = domain(np.arange(300) % 3, groups)
@@ -109,6 +125,10 @@ def test_nothing_known_nothing_tested():
 def test_fraction_zero_keeps_all(groups):
     split = split_domain(domain(np.arange(40) % 2, groups), 0.0, 0)
     assert (len(split.train), len(split.test)) == (40, 0)
+
+
+def test_a_split_knows_of_no_copies_at_first():
+    assert split_domain(domain(np.arange(20) % 2), 0.1, 0).copies.tolist() == []
 
 
 def test_too_few_to_train():
@@ -151,6 +171,27 @@ def test_a_class_of_one_group_stays_in_training():
         assert 2 in labels[split_domain(domain(labels, groups), 0.1, seed).train]
 
 
+def test_a_class_of_one_group_stays_in_training_even_if_it_fits():
+    labels = np.array([0] * 50 + [1] * 50 + [2] * 5)
+    for seed in range(10):
+        assert 2 in labels[split_domain(domain(labels, np.minimum(np.arange(105), 100)), 0.6, seed).train]
+
+
+def test_a_group_of_twice_the_room_is_the_largest_that_is_drawn():
+    groups = np.repeat([0, 1, 2, 3], [4, 2, 1, 1])  # room for two of eight samples
+    assert max(len(split_domain(domain(np.zeros(8), groups), 0.25, seed).test) for seed in range(20)) == 4
+
+
+def test_each_class_has_its_own_room():
+    labels = np.repeat([0, 1], 12)
+    groups = np.concatenate(
+        [np.arange(12), np.full(7, 12), np.arange(13, 18)]
+    )  # of class 1: seven together, five apart
+    for seed in range(100):
+        test = split_domain(domain(labels, groups), 0.25, seed).test
+        assert labels[test].sum() <= 3 and 12 not in groups[test]
+
+
 def test_groups_with_small_classes():
     labels = np.arange(24) % 4  # six of each: fewer than the ten folds of a tenth
     split = split_domain(domain(labels, np.arange(24)), 0.1, 0)
@@ -161,6 +202,11 @@ def test_groups_with_small_classes():
 def test_too_few_groups():
     with pytest.raises(UserError, match=r"0\.1 needs 10 groups or more, found 4"):
         split_domain(domain(np.arange(40) % 2, np.arange(40) // 10), 0.1, 0)
+
+
+def test_just_enough_groups():
+    assert len(split_domain(domain(np.arange(40) % 2, np.arange(40) // 4), 0.1, 0).test) == 4
+    assert len(split_domain(domain(np.arange(8) % 2, np.arange(8) // 4), 0.9, 0).test) == 4
 
 
 def test_groups_take_any_seed():
@@ -185,6 +231,11 @@ def test_thin_classes_only_takes_from_the_training_part():
     assert set(thin_classes(train, labels, 2.0, 0)) <= set(train)
 
 
+def test_of_two_classes_the_second_is_thinned_by_the_whole_ratio():
+    labels = np.repeat([0, 1], 8)
+    assert np.bincount(labels[thin_classes(np.arange(16), labels, 4.0, 0)]).tolist() == [8, 2]
+
+
 @pytest.mark.parametrize(("ratio", "kept"), [(1.0, [6, 6, 6]), (1000.0, [6, 1, 1])])
 def test_thin_classes_bounds(ratio, kept):
     labels = np.repeat([0, 1, 2], 6)
@@ -206,6 +257,12 @@ def test_the_reserved_fifth_is_fixed_and_the_search_never_touches_it():
     for search in searches:
         np.testing.assert_array_equal(np.sort(np.concatenate([search.train, search.test])), reserved[0].train)
     assert set(searches[0].test) != set(searches[1].test)
+
+
+def test_names_decide_who_is_reserved():
+    """By the checksum of a name: another rule would test later versions on what earlier ones trained on."""
+    test = split_domain(domain(np.arange(40) % 4), 0.1, 0, "reserved").test.tolist()
+    assert test == [number for number in range(40) if zlib.crc32(str(number).encode()) % 5 == 0]
 
 
 def test_groups_are_reserved_whole():

@@ -24,6 +24,11 @@ def test_a_run_survives_a_fault(bench, action):
         assert bench.check(case, 0) == [], case
 
 
+def test_a_run_that_is_stopped_after_its_result_leaves_no_checkpoint(bench):
+    last = bench.reference("run").points.index("unlink new/checkpoint.pt") + 1
+    assert bench.check(Case("run", last, "SIGTERM"), 0) == []
+
+
 @pytest.mark.parametrize("name", ["cache", "labels", "save"])
 def test_other_commands_survive_faults(bench, name):
     for case in some(bench.cases(name), 2):

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 import seeds
+from arguments import arguments
 
 from unihssl.cli import main
 from unihssl.config import Settings, parse
@@ -28,6 +29,7 @@ from unihssl.run_folder import RunFolder
 Random = np.random.Generator
 Case = Callable[[Random, Path], None]
 IMAGES = seeds.images()
+OTHERS, DICOM = seeds.other_images(), seeds.dicom()
 WHOLE = {"npz": seeds.arrays(), **{kind: seeds.archive(kind) for kind in ("zip", "tar", "tar.gz")}}
 STRANGE: list[Any] = [None, -1, 0, 2**31, 2**70, 1e300, float("nan"), True, "", "x", "\x1b[2J", "../../etc", [], {}]
 STRANGE += [[[[]]], {"a": {"a": 1}}, "9" * 400, "é\u202e", ["a"] * 500]
@@ -84,9 +86,24 @@ def mutated_json(content: Any, random: Random) -> Any:
 
 
 def image(random: Random, folder: Path) -> None:
-    content = IMAGES[str(random.choice(list(IMAGES)))]
+    _decode(mutated(IMAGES[str(random.choice(list(IMAGES)))], random), random, folder)
+
+
+def other_image(random: Random, folder: Path) -> None:
+    """Of a format that is not read; or random bytes that begin as an image does."""
+    content = OTHERS[str(random.choice(list(OTHERS)))]
+    head = IMAGES[str(random.choice(list(IMAGES)))][: int(random.integers(4, 40))]
+    noise = head + random.bytes(int(random.integers(400)))
+    _decode(mutated(content, random) if random.random() < 0.5 else noise, random, folder)
+
+
+def dicom(random: Random, folder: Path) -> None:
+    _decode(mutated(DICOM[str(random.choice(list(DICOM)))], random), random, folder)
+
+
+def _decode(content: bytes, random: Random, folder: Path) -> None:
     file = folder / "a.png"
-    file.write_bytes(mutated(content, random))
+    file.write_bytes(content)
     decode_in_memory([file], Rendering((8, 8), int(random.choice([1, 3]))))
     with contextlib.suppress(*UNREADABLE):
         upright_size(file)
@@ -145,12 +162,15 @@ def command(random: Random, folder: Path) -> None:
     assert "\x1b[2J" not in out.getvalue() + errors.getvalue(), f"{line}: an escape was printed"
 
 
-KINDS: dict[str, tuple[Case, float]] = {  # with the share of the cases
-    "images": (image, 0.4),
-    "tables": (table, 0.1),
-    "settings": (settings, 0.1),
+KINDS: dict[str, tuple[Case, float]] = {  # with the share of the cases; a new one comes last, as cases are numbered
+    "images": (image, 0.26),
+    "tables": (table, 0.08),
+    "settings": (settings, 0.08),
     "arrays": (array, 0.1),
-    "archives": (packed, 0.1),
-    "runs": (run, 0.15),
-    "commands": (command, 0.05),
+    "archives": (packed, 0.08),
+    "runs": (run, 0.14),
+    "commands": (command, 0.04),
+    "other images": (other_image, 0.06),
+    "dicom": (dicom, 0.06),
+    "arguments": (arguments, 0.1),
 }

@@ -1,5 +1,6 @@
 """Whole files to mutate: one of each kind that is opened, as small as they come."""
 
+import contextlib
 import io
 import json
 import tarfile
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image
+from pydicom.data import get_testdata_file
 
 RUN = Path(__file__).parents[1] / "fixtures" / "run-0.1.0-finished"
 CONFIG = "method: unihssl\nseed: 3\nlr: 0.01\nflip: true\nbackbone: small_cnn\nlabeled: a\nsplit: stratified\n"
@@ -30,6 +32,24 @@ def images() -> dict[str, bytes]:
     found |= {"lzw.tiff": image("TIFF", compression="tiff_lzw"), "progressive.jpeg": image("JPEG", progressive=True)}
     found["eps"] = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n"
     return found
+
+
+def other_images() -> dict[str, bytes]:
+    """Of formats that are not read, as far as Pillow writes them."""
+    kinds = ("ICO", "AVIF", "JPEG2000", "PCX", "SGI", "PDF", "XBM", "IM", "MSP", "QOI")
+    found = {}
+    for kind in kinds:
+        with contextlib.suppress(OSError, KeyError, ValueError):
+            found[kind.lower()] = image(kind)
+    return found
+
+
+def dicom() -> dict[str, bytes]:
+    """As small as pydicom's own examples come: of numbers, colours, several frames, compressed and without an image."""
+    names = ("CT_small", "MR_small_RLE", "MR_small_bigendian", "rtplan", "ExplVR_LitEndNoMeta", "examples_palette")
+    names += ("JPEG2000_UNC", "SC_rgb_small_odd", "rtdose_1frame")
+    paths = {name: get_testdata_file(f"{name}.dcm", download=False) for name in names}
+    return {name: Path(str(path)).read_bytes() for name, path in paths.items() if path}
 
 
 def arrays() -> bytes:

@@ -7,6 +7,8 @@ from fuzz import check, fuzz
 
 # Kind, number and seed of cases that once ended in a traceback, a crash or more than one line.
 FOUND = [("images", 3, 0), ("images", 51, 0), ("images", 84, 0), ("archives", 7, 0), ("archives", 10, 0)]
+FOUND += [("dicom", 309, 0), ("runs", 2662, 0), ("arguments", 1442, 1)]
+FOUND += [("arguments", number, 0) for number in (10, 24, 35, 53, 60, 64, 80, 83, 118, 374, 392, 433, 832, 1469, 2172)]
 
 
 @pytest.mark.parametrize(("kind", "number", "seed"), FOUND)

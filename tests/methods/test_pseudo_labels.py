@@ -74,8 +74,31 @@ def test_whom_to_trust(knobs, trusted):
     assert memory(**knobs).trusted(BELIEFS).tolist() == trusted
 
 
+def test_half_of_the_mass_is_not_more_than_half():
+    assert not memory(confidence="unlabeled_mass", epsilon=0.5).trusted(torch.tensor([[0.5, 0, 0, 0.25, 0.25, 0]]))
+
+
 def test_targets_are_the_beliefs_or_their_peak():
     assert torch.equal(memory().targets(BELIEFS), BELIEFS)
     hard = memory(pseudo_kind="hard").targets(BELIEFS)
-    assert hard.argmax(1).tolist() == [3, 0, 3, 3, 0]
+    assert hard.argmax(1).tolist() == [3, 0, 3, 3, 0] and hard.shape == BELIEFS.shape
     assert hard.dtype == BELIEFS.dtype and (hard.sum(1) == 1).all() and set(hard.unique().tolist()) == {0, 1}
+
+
+def test_rows_of_known_class_stay_what_they_are_and_are_trusted():
+    labels = PseudoLabels(4, C, UniHSSLParams(epsilon=1.0), some_exact=True)
+    labels.table[[3, 1]] = OLD
+    labels.fix(torch.tensor([2, -1, 0, -1]))
+    assert labels.table[[0, 2]].tolist() == [[0, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0]]
+    assert torch.equal(labels.table[[3, 1]], OLD) and labels.exact.tolist() == [True, False, True, False]
+    rows = torch.tensor([2, 1])
+    beliefs = labels.update(rows, PREDICTION)
+    torch.testing.assert_close(beliefs, torch.stack([labels.table[2], 0.8 * OLD[1] + 0.2 * PREDICTION[1]]))
+    assert labels.table[2].tolist() == [0, 0, 0, 1, 0, 0]
+    assert labels.trusted(beliefs, rows).tolist() == [True, False]
+    assert labels.trusted(beliefs).tolist() == [False, False]  # without their rows nobody knows
+    assert PseudoLabels(4, C, UniHSSLParams()).exact is None
+
+
+def test_both_halves_add_up_to_the_classes():
+    assert torch.equal(memory().classes(torch.tensor([[1.0, 2, 3, 10, 20, 30]])), torch.tensor([[11.0, 22, 33]]))

@@ -32,6 +32,11 @@ def test_small_cnn_takes_any_image(side):
     assert not architecture.takes_vectors
 
 
+def test_small_cnn_refuses_images_of_three_pixels():
+    with pytest.raises(UserError, match=r"small_cnn takes images from 4x4 pixels on, got 9x3: set image_size"):
+        build_backbone("small_cnn", "none")[0](torch.zeros(2, 3, 9, 3))
+
+
 def test_mlp_takes_vectors_of_any_scale():
     encoder, architecture, width = build_backbone("mlp", "none", vector_size=7)
     found = encoder(1000 * torch.randn(16, 7))

@@ -35,6 +35,37 @@ def test_cosine_goes_from_one_to_zero_over_its_horizon(progress, horizon, factor
     assert schedule_factor(Settings(lr_schedule="constant", cosine_horizon=horizon), 0, progress) == 1
 
 
+@pytest.mark.parametrize(
+    ("knobs", "step", "progress", "factor"),
+    [
+        ({"lr_schedule": "cosine_7_16"}, 0, 0.0, 1.0),
+        ({"lr_schedule": "cosine_7_16"}, 0, 0.5, math.cos(7 * math.pi / 32)),
+        ({"lr_schedule": "cosine_7_16"}, 0, 1.0, math.cos(7 * math.pi / 16)),
+        ({"lr_schedule": "inverse", "decay_gamma": 0.1, "decay_power": 2.0}, 30, 0.5, 1 / 16),
+        ({"lr_schedule": "inverse", "decay_gamma": 0.1, "decay_power": 2.0, "designed_steps": 20}, 30, 0.5, 1 / 4),
+    ],
+)
+def test_the_other_schedules(knobs, step, progress, factor):
+    assert schedule_factor(Settings(**knobs), step, progress) == pytest.approx(factor)
+    rising = Settings(**knobs, lr_warm_up=0.8)
+    assert schedule_factor(rising, step, progress) == pytest.approx(factor * min(1, progress / 0.8))
+
+
+def test_every_schedule_rises_linearly_first():
+    for progress, share in ((0.0, 0.0), (0.1, 0.5), (0.2, 1.0), (0.7, 1.0)):
+        for name in ("constant", "cosine"):
+            factor = schedule_factor(Settings(lr_schedule=name), 0, progress)
+            found = schedule_factor(Settings(lr_schedule=name, lr_warm_up=0.2), 0, progress)
+            assert found == pytest.approx(share * factor)
+
+
+def test_a_rate_on_the_device_is_changed_in_place():
+    rate = torch.tensor(3.0)
+    groups = [{"base_lr": 0.5, "lr": rate}]
+    set_learning_rate(groups, 0.5)
+    assert groups[0]["lr"] is rate and rate.item() == 0.25
+
+
 def test_what_is_not_trained_is_not_the_optimisers(network):
     both = torch.nn.ModuleList([network, EMA(network, 0.9)])
     counts = [sum(len(g["params"]) for g in make_optimizer(m, Settings()).param_groups) for m in (network, both)]

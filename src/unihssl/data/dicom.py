@@ -9,11 +9,16 @@ from unihssl.data.image_format import check_size
 from unihssl.data.values import Range, Values
 from unihssl.errors import UserError
 
+NOT_DESCRIBED = (AttributeError, TypeError, NotImplementedError)  # what pydicom raises for entries that are damaged
+
 
 def size(file: BinaryIO) -> tuple[int, int]:
     """Height and width, from the header alone."""
     about = _read(file, stop_before_pixels=True)
-    return int(about.get("Rows", 0)), int(about.get("Columns", 0))
+    try:
+        return int(about.get("Rows", 0)), int(about.get("Columns", 0))
+    except NOT_DESCRIBED as error:
+        raise ValueError(f"a DICOM file whose image is not described in full ({error})") from None
 
 
 def read_dicom(content: bytes) -> Values:
@@ -24,7 +29,7 @@ def read_dicom(content: bytes) -> Values:
     about = _read(io.BytesIO(content))
     try:
         return _values(about)
-    except (AttributeError, TypeError) as error:
+    except NOT_DESCRIBED as error:
         raise ValueError(f"a DICOM file whose image is not described in full ({error})") from None
 
 

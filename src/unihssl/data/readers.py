@@ -1,6 +1,7 @@
 """Reading what a user points at into a `Source`: a folder, a CSV or NumPy file, arrays, a domain of the catalog."""
 
 import zipfile
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ def read(source: Any, settings: Settings, role: str) -> Source:
 
 def several(source: Any) -> list[Any]:
     """The sources of a domain: those of a list of paths or of `a|b`, else the one given."""
-    if isinstance(source, str) and SEPARATOR in source and not Path(source).exists():
+    if isinstance(source, str) and SEPARATOR in source and not is_there(Path(source)):
         return source.split(SEPARATOR)
     is_list = isinstance(source, list | tuple) and all(isinstance(part, str | Path | Source) for part in source)
     return list(source) if is_list and source else [source]
@@ -134,7 +135,8 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 def _read_arrays(arrays: Any, role: str) -> Source:
     """`x` or `(x, y)`: x (N, features), (N, height, width) or (N, height, width, channels), y (N,)."""
     x, y = arrays if isinstance(arrays, tuple | list) and len(arrays) == 2 else (arrays, None)
-    x = np.asarray(x)
+    x = one_array(x, f"the {role} array")
+    y = None if y is None else one_array(y, f"the {role} labels")
     if x.ndim not in (2, 3, 4) or x.size == 0 or x.dtype.kind not in "uif":
         raise UserError(
             f"the {role} array has shape {x.shape} and type {x.dtype}; expected numbers of shape "
@@ -142,11 +144,11 @@ def _read_arrays(arrays: Any, role: str) -> Source:
         )
     if role == "labeled" and y is None:
         raise UserError("the labeled arrays need labels: pass (x, y)")
-    if y is not None and np.ndim(y) != 1:
-        raise UserError(f"the {role} labels have shape {np.shape(y)}; expected one label for each of {len(x)} samples")
-    if y is not None and (kind := np.asarray(y).dtype).kind not in "uifbUO":
+    if y is not None and y.ndim != 1:
+        raise UserError(f"the {role} labels have shape {y.shape}; expected one label for each of {len(x)} samples")
+    if y is not None and (kind := y.dtype).kind not in "uifbUO":
         raise UserError(f"the {role} labels are of type {kind}; expected names or whole numbers, such as y.astype(str)")
-    labels = [None] * len(x) if y is None else [known_label(value) for value in np.asarray(y).tolist()]
+    labels = [None] * len(x) if y is None else [known_label(value) for value in y.tolist()]
     if len(labels) != len(x):
         raise UserError(f"the {role} arrays disagree: {len(x)} samples but {len(labels)} labels")
     return Source(f"{role} array", x, [str(i) for i in range(len(x))], labels)
@@ -154,6 +156,18 @@ def _read_arrays(arrays: Any, role: str) -> Source:
 
 def known_label(value: Any) -> Label | None:
     """A class from an array; empty, NaN and -1 mean unknown, and 3.0 is 3."""
-    if value is None or value == "" or value != value or (isinstance(value, int | float) and value == -1):
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, str | int | float):
+        missing = value is None or type(value).__name__ in ("NAType", "NaTType")  # those of pandas
+        return None if missing else value
+    if value in ("", -1) or value != value:
         return None
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return int(value) if isinstance(value, float) and value.is_integer() else value  # type: ignore[return-value]
+
+
+def one_array(given: Any, what: str, make: Callable[[Any], np.ndarray] = np.asarray) -> np.ndarray:
+    """What was given in Python as an array; `what` names it in the error if it is none, such as lists of any length."""
+    try:
+        return make(given)
+    except Exception as error:  # objects that say they are arrays raise what they like
+        raise UserError(f"{what} cannot be made an array ({' '.join(str(error).split())[:200]})") from None

@@ -40,6 +40,9 @@ class Source:
         if len({len(part) for part in parts.values()}) > 1:
             lengths = ", ".join(f"{len(part)} {name}" for name, part in parts.items())
             raise UserError(f"{self.name}: expected one entry for each sample, got {lengths}")
+        for label in self.labels:
+            if label is not None and not isinstance(label, str | int):
+                raise UserError(f"{self.name}: labels must be names or whole numbers, got {type(label).__name__}")
         check_names(self.name, (*self.names, *map(str, self.classes)))
 
     def __len__(self) -> int:

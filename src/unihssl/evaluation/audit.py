@@ -132,8 +132,8 @@ def audit_answer(
 
 def risk_answer(audit: dict[str, Any], max_risk: float) -> dict[str, Any]:
     """The threshold for a risk, from an audit's sample, and about how much is answered above it."""
-    if not 0 < max_risk < 1:
-        raise UserError(f"{Setting('max_risk')} is a share of wrong answers between 0 and 1, got {max_risk:g}")
+    if not isinstance(max_risk, int | float | np.floating) or not 0 < max_risk < 1:
+        raise UserError(f"{Setting('max_risk')} is a share of wrong answers between 0 and 1, got {max_risk}")
     sample, reference = audit["sample"], np.array(audit["reference"])
     wrong = np.array([a != b for a, b in zip(sample["label"], sample["predicted"], strict=True)])
     threshold = risk_threshold(np.array(sample["confidence"]), wrong, reference, max_risk)

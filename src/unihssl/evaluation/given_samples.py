@@ -10,11 +10,11 @@ from PIL import Image, ImageOps
 
 from unihssl.data.domain import UNKNOWN, Domain
 from unihssl.data.images import SUFFIXES, find_images
-from unihssl.data.readers import left_out_note, read
+from unihssl.data.readers import left_out_note, one_array, read
 from unihssl.data.rendering import render
 from unihssl.data.source import check_names
 from unihssl.errors import UserError
-from unihssl.plain_files import is_there
+from unihssl.plain_files import is_folder, is_there
 
 if TYPE_CHECKING:
     from unihssl.evaluation.model import Model
@@ -35,7 +35,9 @@ def given_domain(samples: Any, model: "Model") -> Domain:
         return Domain("images", paths, names, unknown, classes, notes=_left_out_notes(samples))
     # A list of two is two samples here, not samples and labels.
     reading = dataclasses.replace(model.settings, target_labels="")
-    found = read(np.stack(samples) if isinstance(samples, list) else samples, reading, "given")
+    found = read(
+        one_array(samples, "the given list", np.stack) if isinstance(samples, list) else samples, reading, "given"
+    )
     expected = model.architecture.vector_size
     shape = found.items.shape[1:] if isinstance(found.items, np.ndarray) else ("image",) * 3
     if not expected and len(shape) == 2 and shape[1] in (1, 3) and model.stored_size[1] not in (1, 3):
@@ -79,7 +81,7 @@ def _image_paths(samples: Any) -> list[Path] | None:
         raise UserError("no samples were given")
     paths: list[Path] = []
     for given in map(Path, samples):
-        if given.is_dir():
+        if is_folder(given):
             paths += find_images(given)
         elif not is_there(given):
             raise UserError(f"{given}: no such image or folder")
@@ -96,5 +98,5 @@ def _image_paths(samples: Any) -> list[Path] | None:
 def _left_out_notes(samples: Any) -> tuple[str, ...]:
     """A note for each folder in which files are left out by their suffix."""
     given = [Path(s) for s in ([samples] if isinstance(samples, str | Path) else samples)]
-    notes = {folder: left_out_note(folder) for folder in given if folder.is_dir()}
+    notes = {folder: left_out_note(folder) for folder in given if is_folder(folder)}
     return tuple(f"{folder}: {note}" for folder, note in notes.items() if note)

@@ -16,6 +16,7 @@ from unihssl.config import Settings, parse_saved
 from unihssl.data.domain import Domain
 from unihssl.data.intensity import Window, candidates, loaded_windows, saved_windows
 from unihssl.data.label_file import class_numbers
+from unihssl.data.readers import one_array
 from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
@@ -29,6 +30,7 @@ from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.classifier import main_classifier, record_features
+from unihssl.plain_files import is_folder
 from unihssl.run_folder import RunFolder, own_version
 from unihssl.run_schema import MODEL_FORMAT
 
@@ -107,9 +109,8 @@ class Model:
 
     def score(self, samples: Any, labels: Any) -> float:
         """The share of samples whose predicted class is their label (N,)."""
-        classes, truth = self.predict(samples), np.asarray(labels)
-        if len(classes) != len(truth):
-            raise UserError(f"{len(classes)} samples but {len(truth)} labels")
+        classes = self.predict(samples)
+        truth = _labels_of(classes, labels)
         class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
         return float(np.mean(classes.astype(str) == truth.astype(str)))
 
@@ -133,9 +134,8 @@ class Model:
         the bound on the risk then supposes that more confident answers are right more often.
         """
         probabilities = self.predict_proba(samples)
-        numbers = class_numbers(np.asarray(labels).tolist(), self.classes_.tolist(), "labels")
-        if len(numbers) != len(probabilities):
-            raise UserError(f"{len(probabilities)} samples but {len(numbers)} labels")
+        truth = _labels_of(probabilities, labels)
+        numbers = class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
         reference = probabilities if domain is None else self.predict_proba(domain)
         self.audited = audit_answer(probabilities, numbers, self.classes_.tolist(), reference.max(1), max_risk)
         return self.audited
@@ -295,6 +295,15 @@ class Model:
         return methods.get(self.method).output(self.network, x, self.params)
 
 
+def _labels_of(samples: np.ndarray, labels: Any) -> np.ndarray:
+    """The labels (N,) as an array, one for each sample."""
+    found = one_array(labels, "the labels")
+    if found.ndim != 1 or len(found) != len(samples):
+        count = str(len(found)) if found.ndim == 1 else f"an array {found.shape} of"
+        raise UserError(f"{len(samples)} samples but {count} labels")
+    return found
+
+
 def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     """Load a saved model, or the one in a run directory. Nothing in it is executed.
 
@@ -306,7 +315,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     folder = RunFolder(path)
     if isinstance(device, str) and not device.startswith("cuda:"):
         device = pick_device(device)
-    if not folder.path.is_dir():
+    if not is_folder(folder.path):
         raise UserError(f"{folder.path}: no such run directory or saved model")
     if not folder.model.exists():
         if folder.is_finished:

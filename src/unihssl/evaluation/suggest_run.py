@@ -58,7 +58,9 @@ def suggest(model: Model, domain: Domain, n: int, *, by: str = "clusters", seed:
     """The `n` samples of a domain that are most worth labeling, best first; unreadable images are passed over."""
     if by not in WAYS:
         raise UserError(f"{Setting('by')} is one of {', '.join(WAYS)}; got '{by}'")
-    if not 0 < n <= len(domain):
+    if not isinstance(seed, int | np.integer) or seed < 0:
+        raise UserError(f"{Setting('seed')} must be a whole number of at least 0, got {seed}")
+    if not isinstance(n, int | np.integer) or not 0 < n <= len(domain):
         raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images to choose from; got {n}")
     rng = np.random.default_rng(seed_for("suggest", seed))
     if by == "random":

@@ -15,6 +15,7 @@ from unihssl.config import Settings, changes_result, former_names, knob_fields, 
 from unihssl.data.catalog import DATASETS, PREFIX
 from unihssl.errors import UserError
 from unihssl.experiments.paper import METHOD, UNIHSSL
+from unihssl.plain_files import is_folder
 from unihssl.run_folder import RunFolder
 
 PARTS = ("pooled", "labeled", "unlabeled")
@@ -120,7 +121,7 @@ def read_records(folders: Iterable[Path], preferred: Set[Path] = frozenset()) ->
 def read_all(folders: Sequence[Path]) -> list[Record]:
     """Records of the folders a user named: a missing folder, or no finished run at all, is an error."""
     for folder in folders:
-        if not folder.is_dir():
+        if not is_folder(folder):
             raise UserError(f"{folder}: no such folder")
     records = read_records(folders)
     if not records:

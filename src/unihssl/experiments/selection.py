@@ -1,6 +1,6 @@
 """Choosing among finished runs of one pair of domains without any label of the unlabeled one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.validators import ensemble_agreement, label_free_scores, mean_rank
 from unihssl.experiments.results import read_all
 from unihssl.pipeline.settings import settings_of
+from unihssl.plain_files import as_path
 from unihssl.run_folder import RunFolder
 
 SAMPLES = 2000  # unlabeled training images, spread over all, that runs are compared on
@@ -58,7 +59,10 @@ def select(
     `runs` are folders of runs, or of folders of them. No label of the unlabeled domain is used, and no test image.
     `unlabeled` says where that domain is now. `by` names another of the scores.
     """
-    records = list({record.folder: record for record in read_all([Path(run) for run in runs])}.values())
+    if not isinstance(runs, Iterable):
+        raise UserError(f"runs must be a list of folders, got {type(runs).__name__}")
+    given = [runs] if isinstance(runs, str) else runs
+    records = list({record.folder: record for record in read_all([as_path(run, "a run") for run in given])}.values())
     if len(records) < 2:
         raise UserError(f"{records[0].folder}: this is one run only; choosing needs two or more")
     folders = [RunFolder(record.folder) for record in records]

@@ -15,6 +15,7 @@ from unihssl.data.source import SEPARATOR
 from unihssl.errors import UserError
 from unihssl.methods.presets import Knobs
 from unihssl.models.backbones import NO_FILE
+from unihssl.plain_files import is_there
 
 # Encoders that start from scratch need other settings than pretrained networks, and their runs are short.
 _SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_schedule": "cosine", "weak_view": "crop"}
@@ -104,7 +105,7 @@ def with_full_paths(settings: Settings) -> Settings:
 
 def absolute(source: str) -> str:
     """What is on disk by its full path, so that a run can be resumed and evaluated from anywhere."""
-    if Path(source).exists():
+    if is_there(Path(source)):
         return str(Path(source).resolve())
     return SEPARATOR.join(map(absolute, source.split(SEPARATOR))) if SEPARATOR in source else source
 

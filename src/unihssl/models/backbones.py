@@ -181,9 +181,9 @@ def pick_device(name: str) -> str:
 
 
 class SmallCNN(nn.Module):
-    """Three 3x3 convolutions and a global average: for images of a few dozen pixels, of any size."""
+    """Three 3x3 convolutions and a global average: for images of a few dozen pixels, of any size from 4 on."""
 
-    feature_dim = 64
+    feature_dim, least_side = 64, 4
 
     def __init__(self, channels: int = 3) -> None:
         super().__init__()
@@ -198,6 +198,10 @@ class SmallCNN(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
+        if min(height := x.shape[-2], width := x.shape[-1]) < self.least_side:
+            raise UserError(
+                f"small_cnn takes images from 4x4 pixels on, got {height}x{width}: set {Setting('image_size')}"
+            )
         features: Tensor = self.layers(x)
         return features
 

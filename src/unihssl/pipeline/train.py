@@ -81,6 +81,8 @@ def train(
             display.silence()
         if folder.is_finished:
             refuse_other_sources(folder, settings, labeled=labeled, unlabeled=unlabeled)
+            if fabric.is_global_zero:
+                folder.remove_checkpoint()
             display.note(f"{out}: this run has finished already")
             return load_model(out, fabric.device)
         if resume and not folder.checkpoint.exists():
