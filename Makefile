@@ -2,8 +2,9 @@
 # `make dist` the archives of a release; `make fuzz` reads bad input, 20,000 cases or 25 minutes, `make faults` kills
 # commands, fills their disk and denies them access wherever they write, `make soak` uses one process for long, `make
 # mutation` changes the equations and sees whether a test fails, `make coverage` says what no test runs. Each installs
-# into .venv on its first use only, from archives whose hashes are checked (scripts/lock.sh writes them). `make test-lowest` and `make test-newest` run the core
-# tests with the oldest and the newest packages that pyproject.toml allows.
+# into .venv on its first use only, from archives whose hashes are checked (scripts/lock.sh writes them). `make
+# test-lowest` and `make test-newest` run the core tests with the oldest and the newest packages that pyproject.toml
+# allows.
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := -m pip install --quiet --disable-pip-version-check
