@@ -9,6 +9,7 @@ other disturbances follow. `--only run:17:kill` repeats one fault.
 """
 
 import argparse
+import os
 import re
 import shutil
 import signal
@@ -187,6 +188,7 @@ def disturb(benches: list[Bench], cases: list[Case], seconds: float, seed: int) 
 
 
 def main() -> None:
+    os.environ["UNIHSSL_COMMIT"] = "faults"  # of every run, whatever happens to the sources meanwhile
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=float, default=840)
     options.add_argument("--seed", type=int, default=0)
