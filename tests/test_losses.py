@@ -308,3 +308,11 @@ def test_weights_leave_samples_out_of_mixup_but_not_out_of_its_mean():
     weights = torch.tensor([1.0, 0, 1, 0], dtype=logits.dtype)
     kept = losses.mixup_loss(logits[::2], targets[::2]).item()
     close(losses.mixup_loss(logits, targets, weights=weights), kept / 2)
+
+
+@pytest.mark.parametrize("kept", [[True, False, True], [False, True, False], [False, False, False]])
+def test_the_mean_over_trusted_rows_alone(kept):
+    logits, targets = torch.randn(3, 4), torch.softmax(torch.randn(3, 4), 1)
+    rows = [-sum(targets[i, c] * torch.log_softmax(logits[i], 0)[c] for c in range(4)) for i in range(3) if kept[i]]
+    found = losses.trusted_cross_entropy(logits, targets, torch.tensor(kept), kept_only=True)
+    torch.testing.assert_close(found, sum(rows) / len(rows) if rows else torch.tensor(0.0))
