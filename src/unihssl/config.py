@@ -76,7 +76,10 @@ class Settings:
         "unlabeled CSV.",
     )
     target_share: float = knob(
-        0.25, "Samples with target labels in every step, as a share of batch_size.", low=0.01, high=1
+        0.25,
+        "Samples with target labels in every step, as a share of batch_size; each is in every fourth step at most.",
+        low=0.01,
+        high=1,
     )
     unlabeled_layout: Literal["auto", "classes", "flat"] = knob(
         "auto", "Do the unlabeled folder's sub-folders name classes? `auto` looks; `flat` ignores them."

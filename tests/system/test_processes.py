@@ -119,7 +119,7 @@ def root(tmp_path_factory) -> Path:
     for name, shift in (("labeled", 0), ("unlabeled", 40)):
         x = np.clip(60 * y[:, None, None, None] + shift + rng.normal(0, 20, (36, 12, 12, 3)), 0, 255).astype(np.uint8)
         np.savez(folder / f"{name}.npz", x=x, y=y)
-    (folder / "target.csv").write_text("path,label\n0,0\n14,1\n30,2\n")
+    (folder / "target.csv").write_text("path,label\n0,0\n1,0\n14,1\n15,1\n30,2\n")  # two in each step
     return folder
 
 

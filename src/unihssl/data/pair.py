@@ -29,6 +29,8 @@ from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths
 
+STEPS_APART = 4  # of a sample with a target label, at least and on average: shown more often, it is learnt by heart
+
 Freeze = Callable[[str, Store, Views], tuple[Store, FrozenViews]]
 
 
@@ -110,20 +112,22 @@ class DomainPair:
         return PairedData(labeled, unlabeled, settings.seed, target), where
 
     def _target(self, unlabeled: TrainingDomain, settings: Settings, labeled_batch: int) -> TrainingDomain | None:
-        """The unlabeled training samples with target labels, repeated until they fill a batch; None without labels."""
+        """The unlabeled training samples with target labels, repeated if they are too few; None without labels."""
         train, labels = self.unlabeled.split.train, self.unlabeled.domain.target_labels
         if labels is None:
             return None
         u, rows = unlabeled, train[labels[train] != UNKNOWN]
         if not len(rows):
             raise UserError(f"{self.unlabeled.domain.name}: no image with a target label can be read")
+        processes = u.shard[1]
         batch = max(1, round(settings.target_share * labeled_batch))
-        if batch % u.shard[1]:
-            fewer = Setting("target_share", (batch - batch % u.shard[1] or u.shard[1]) / labeled_batch)
+        if batch % processes:
+            fewer = Setting("target_share", (batch - batch % processes or processes) / labeled_batch)
             raise UserError(
-                f"a batch of {batch} samples with target labels cannot be shared evenly by {u.shard[1]} processes: "
+                f"a batch of {batch} samples with target labels cannot be shared evenly by {processes} processes: "
                 f"{fewer} can"
             )
+        batch = min(batch, -(-len(rows) // (STEPS_APART * processes)) * processes)
         rows = np.tile(rows, -(-batch // len(rows)))
         seed, own_labels = seed_for("domain", settings.seed, 3), torch.from_numpy(labels)
         return TrainingDomain(u.store, rows, u.views, batch, seed, own_labels, u.shard, u.device, "target")
