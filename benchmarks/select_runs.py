@@ -92,10 +92,11 @@ def score(arguments: argparse.Namespace) -> None:
 @torch.inference_mode()
 def view_agreement(folder: RunFolder, images: list[str], most: int = 500) -> dict[str, float]:
     """How often the class of an image and of a strong view of it agree; empty for feature vectors, which have none."""
-    model, settings = unihssl.load(folder.path), settings_of(folder)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model, settings = unihssl.load(folder.path, device), settings_of(folder)
     if model.architecture.vector_size:
         return {}
-    samples = decode_images(folder, model, images[:: len(images) // most]).samples
+    samples = decode_images(folder, model, images[:: len(images) // most]).samples.to(device)
     views = replace(model.views, weak_view=settings.weak_view, flip=settings.flip, strong_view=settings.strong_view)
     seen = (views.test(samples), views.strong(samples, BatchRandom()))
     output = methods.get(model.method).output
@@ -113,6 +114,8 @@ def regret(arguments: argparse.Namespace) -> None:
     groups = {"all": list(pairs), "seen": seen, "unseen": [pair for pair in pairs if pair not in seen]}
     groups["digit images"] = [pair for pair in ("mnist/uci", "uci/mnist") if pair in pairs]
     for group, names in groups.items():
+        if not names:
+            continue
         chosen = [validators(pairs[name]) for name in names]
         shared = [v for v in chosen[0] if all(v in of_pair for of_pair in chosen)]
         rows = [{"validator": v} | _mean([_judged(pairs[n], c[v]) for n, c in zip(names, chosen, strict=True)])

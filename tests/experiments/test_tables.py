@@ -354,8 +354,8 @@ def test_runs_of_different_commits_and_machines_are_called_so():
 def test_details():
     text = markdown(detail_tables(TWO))
     assert "**office-31, benchmark, D/W: in detail, %**" in text
-    same = "99.0 ± 1.0 | " * 4
-    assert f"| unihssl:paper | 3 | {same}89.0 ± 1.0 | 75.0 | 50.0 |" in text
+    same, others = "99.0 ± 1.0 | " * 6, "89.0 ± 1.0 | " * 3
+    assert f"| unihssl:paper | 3 | {same}{others}75.0 | 50.0 |" in text
     row = detail_rows(TWO)[0]
     assert (row["pair"], row["method"], row["seeds"]) == ("D/W", "cdan+sup", 3)
     assert row["pooled"] == pytest.approx(95.667, abs=1e-3) and row["mask_rate"] == 50 and row["macro_f1_std"] > 1
@@ -364,6 +364,18 @@ def test_details():
     numbers = "3,95.667,1.155,0:95.000 1:95.000 2:97.000,79.200,16.467"
     # Differences -3, -4, -3: t = -10 with two degrees of freedom.
     assert f"office-31,benchmark,cdan+sup,D/W,pooled,accuracy,{numbers},0.01307,r0;r1;r2" in lines
+
+
+def test_sources_of_the_unlabeled_domain_have_columns_of_their_own():
+    parts = {"b": {"accuracy": 0.9, "macro_f1": 0.5}, "c": {"accuracy": 0.4, "macro_f1": 0.3}}
+    several = [replace(r, pair="a/b+c", result=r.result | {"sources": parts}) for r in TWO[:3]]
+    with_sources, without = (markdown(detail_tables(records)) for records in (several, TWO))
+    assert "| unlabeled | b | c | class mean |" in with_sources and "| unlabeled | class mean |" in without
+    assert "| 90.0 ± 0.0 | 40.0 ± 0.0 |" in with_sources
+    assert (
+        detail_rows(several)[0]["sources"] == pytest.approx({"b": 90, "c": 40}) and "sources" not in detail_rows(TWO)[0]
+    )
+    assert ",a/b+c,c,macro_f1,3,30.000," in long_csv(several) and ",b," not in long_csv(TWO)
 
 
 def test_what_detail_columns_mean_is_said_once_and_only_of_those_there():

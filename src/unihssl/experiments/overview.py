@@ -36,7 +36,8 @@ def _overview(records: Sequence[Record]) -> Table | None:
         means = [Cell(summarise(column.get(label, {}))) for column in columns.values()]
         rows.append((label, (*means, _gap_closed(pooled, label), _margin(pooled, label, held_out_ratio(records)))))
     title = f"{records[0].dataset or 'own data'}, {BENCHMARK}: means over {len({r.pair for r in records})} pairs, %"
-    return Table(title, ("", *columns, "gap closed", f"against {METHOD}"), tuple(rows), remarks=REMARKS)
+    remarks = REMARKS if {FLOOR, CEILING} <= pooled.keys() else REMARKS[1:]
+    return Table(title, ("", *columns, "gap closed", f"against {METHOD}"), tuple(rows), remarks=remarks)
 
 
 def _gap_closed(pooled: Rows, label: str) -> str:

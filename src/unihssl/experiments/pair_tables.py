@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
@@ -21,7 +21,11 @@ WITH_DEVIATION = {
     "labeled": ("accuracy", "labeled"),
     "unlabeled": ("accuracy", "unlabeled"),
     "class mean": ("class_mean_accuracy", "pooled"),
+    "class mean, labeled": ("class_mean_accuracy", "labeled"),
+    "class mean, unlabeled": ("class_mean_accuracy", "unlabeled"),
     "macro F1": ("macro_f1", "pooled"),
+    "macro F1, labeled": ("macro_f1", "labeled"),
+    "macro F1, unlabeled": ("macro_f1", "unlabeled"),
 }
 # Column -> metric, and what it means.
 MEANS = {
@@ -41,15 +45,19 @@ FOLDERS = "folders"
 
 def detail_tables(records: Sequence[Record]) -> list[Table]:
     """A table for each pair, with every metric in a column; the last explains the columns."""
-    tables: dict[str, list[tuple[str, tuple[Cell | str, ...]]]] = {}
-    for row in detail_rows(records):
-        title = ", ".join(filter(None, (row["dataset"], row["experiment"], row["pair"])))
-        keys = [(_key(column), f"{_key(column)}_std") for column in WITH_DEVIATION]
-        keys += [(name, "") for name, _ in MEANS.values()]
-        found = (Summary(row["seeds"], row[key], row.get(std)) if row[key] is not None else None for key, std in keys)
-        tables.setdefault(title, []).append((row["method"], (str(row["seeds"]), *map(Cell, found))))
-    columns = ("", "seeds", *WITH_DEVIATION, *MEANS)
-    made = [Table(f"{title}: in detail, %", columns, tuple(rows)) for title, rows in tables.items()]
+    made = []
+    for (dataset, experiment, pair), group in _by_pair_and_row(records).items():
+        title = ", ".join(filter(None, (dataset, experiment, pair)))
+        sources = {name: ("accuracy", name) for name in _sources(r for seeds in group.values() for r in seeds)}
+        with_deviation = {column: WITH_DEVIATION[column] for column in PARTS} | sources | WITH_DEVIATION
+        rows: list[tuple[str, tuple[Cell | str, ...]]] = []
+        for label, seeds in group.items():
+            cells = [_summary(seeds, *metric) for metric in with_deviation.values()]
+            means = (_summary(seeds, name) for name, _ in MEANS.values())
+            cells += [mean and replace(mean, std=None) for mean in means]
+            rows.append((label, (str(len(seeds)), *map(Cell, cells))))
+        columns = ("", "seeds", *with_deviation, *MEANS)
+        made.append(Table(f"{title}: in detail, %", columns, tuple(rows)))
     legend = tuple(f"{column}: {text}" for column, (name, text) in MEANS.items() if _summary(records, name))
     return [*made[:-1], *(replace(last, remarks=legend) for last in made[-1:])]
 
@@ -71,13 +79,21 @@ def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
             for name, _ in MEANS.values():
                 found = _summary(seeds, name)
                 row[name] = found.mean if found else None
+            for source in _sources(seeds):
+                found = _summary(seeds, "accuracy", source)
+                row.setdefault("sources", {})[source] = found.mean if found else None
             row["average"] = averages.get((dataset, experiment, label))
             rows.append(row | _each_seed(seeds))
     return rows
 
 
 def _key(column: str) -> str:
-    return column.replace(" ", "_").lower()
+    return column.replace(",", "").replace(" ", "_").lower()
+
+
+def _sources(records: Iterable[Record]) -> list[str]:
+    """The sources of the unlabeled domain, where it has several."""
+    return list(dict.fromkeys(name for r in records for name in r.result.get("sources", {})))
 
 
 def _averages(records: Sequence[Record]) -> dict[tuple[str, str, str], float]:
@@ -150,7 +166,8 @@ def _by_pair_and_row(records: Sequence[Record]) -> dict[tuple[str, str, str], di
 def _measured(records: Sequence[Record]) -> list[tuple[str, str]]:
     classes = dict.fromkeys(c for r in records for c in r.result.get("pooled", {}).get("class_accuracy", {}))
     each = ["accuracy", "class_mean_accuracy", "macro_f1", *(f"class_accuracy/{name}" for name in classes)]
-    return [(metric, part) for metric in each for part in PARTS] + [(m, "") for m in (*WHOLE, *LOGGED, TRAINING)]
+    parts = [(metric, part) for metric in each for part in (*PARTS, *_sources(records))]
+    return parts + [(m, "") for m in (*WHOLE, *LOGGED, TRAINING)]
 
 
 def _printed(record: Record, columns: Columns, pair: str, variant: str, metric: str) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from unihssl import methods
 from unihssl.config import Settings, changes_result, former_names, knob_fields, parse_saved
 from unihssl.data.catalog import DATASETS, PREFIX
+from unihssl.data.source import SEPARATOR
 from unihssl.errors import UserError
 from unihssl.experiments.paper import METHOD, UNIHSSL
 from unihssl.plain_files import is_folder
@@ -80,7 +81,10 @@ class Record:
         return self.variant.partition("=")[0]
 
     def value(self, metric: str, part: str = "pooled") -> float | None:
-        """A metric in percent, such as `accuracy` or `class_accuracy/bus`; None where it was not measured."""
+        """A metric in percent, such as `accuracy` or `class_accuracy/bus`; None where it was not measured.
+
+        A part is pooled, labeled, unlabeled or, where the unlabeled domain has several sources, one of them.
+        """
         if metric in LOGGED:
             found = self.last.get(metric)
         elif metric in WHOLE:
@@ -89,7 +93,7 @@ class Record:
             found = self.result.get("unlabeled_training", {}).get("accuracy")
         else:
             name, _, of_class = metric.partition("/")
-            found = self.result.get(part, {}).get(name)
+            found = (self.result.get("sources", {}) | self.result).get(part, {}).get(name)
             found = found.get(of_class) if isinstance(found, dict) else found
         return None if found is None else 100 * float(found)
 
@@ -238,4 +242,5 @@ def _by_sources(settings: dict[str, Any]) -> Purpose:
     if all(source.startswith(PREFIX) for source in sources):
         names = [source.removeprefix(PREFIX).partition("@")[0].partition("/") for source in sources]
         return Purpose(names[0][0], "/".join(name[2] for name in names), [])
-    return Purpose("", "/".join(Path(source).name or "?" for source in sources), [])
+    domains = ("+".join(Path(part).name for part in source.split(SEPARATOR)) for source in sources)
+    return Purpose("", "/".join(domain or "?" for domain in domains), [])
