@@ -1,18 +1,20 @@
 """How far are exported files from PyTorch, and what does int8 save?
 
     python export.py --backbones small_cnn mlp --json ../results/export/agreement.json
+    python export.py --backbones resnet50 --weights resnet50.safetensors --images PACS/photo PACS/art_painting
     python export.py --methods --runs RUN ... --json ../results/export/agreement.json
 
-Networks are those of runs, on training samples of both domains, or untrained ones, on digits of both domains;
-the latter's heads are scaled to logits with a deviation of 3, so that all classes are predicted: equal answers mean
-little where all are alike. Differences are the largest over all samples, heads and read-outs. Logits are taken before
-each head's softmax, inside the file, and in PyTorch while it predicts; float64 is the same network in PyTorch, and
-tells how much of a difference is rounding.
+Networks are those of runs, on training samples of both domains, or have random heads, on digits of both domains or
+on images; their heads are scaled to logits with a deviation of 3, so that all classes are predicted: equal answers mean
+little where all are alike. Files are used in a process without PyTorch. Differences are the largest over all samples,
+heads and read-outs. Logits are taken before each head's softmax, inside the file, and in PyTorch while it predicts;
+float64 is the same network in PyTorch, and tells how much of a difference is rounding.
 Times of int8 and float files alternate, and only their ratio means anything.
 """
 
 import argparse
 import copy
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,8 +32,9 @@ from common import report
 from torch import nn
 
 from unihssl import Model, export_run, load, methods
+from unihssl.data.images import load_square
 from unihssl.evaluation.samples import training_samples
-from unihssl.export.files import Run, onnx_run
+from unihssl.export.files import onnx_run
 from unihssl.export.int8 import quantize
 from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
@@ -50,21 +53,31 @@ def heads(network: nn.Module) -> dict[str, nn.Linear]:
     return {f"{name}.bias": part for name, part in parts if name.endswith("head") and isinstance(part, nn.Linear)}
 
 
-def with_logits(path: Path) -> Run:
-    """An exported file as a function that also gives each head's logits."""
+WITHOUT_TORCH = """
+import sys
+sys.modules.update(torch=None, unihssl=None)
+import numpy as np, onnxruntime
+path, given, out, batch = sys.argv[1:]
+session, x, batch = onnxruntime.InferenceSession(path), np.load(given), int(batch)
+names = [output.name for output in session.get_outputs()]
+(first,) = session.get_inputs()
+parts = [session.run(None, {first.name: x[i : i + batch]}) for i in range(0, len(x), batch)]
+np.savez(out, **{name: np.concatenate(of) for name, of in zip(names, zip(*parts))})
+"""
+
+
+def in_batches(path: Path, x: np.ndarray, batch: int) -> Arrays:
+    """What an exported file gives, and each head's logits, in a process without PyTorch."""
     content, wanted = onnx.load(path), path.with_suffix(".logits.onnx")
     named = {each: node.output[0] for node in content.graph.node for each in node.input if each.endswith("head.bias")}
     content.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in named.values())
     onnx.save(content, wanted)
-    run = onnx_run(wanted)
-
-    def call(x: np.ndarray) -> Arrays:
-        found = run(x)
-        return {name: found[name] for name in found if name not in named.values()} | {
-            bias: found[name] for bias, name in named.items()
-        }
-
-    return call
+    given, out = path.with_suffix(".npy"), path.with_suffix(".npz")
+    np.save(given, x)
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, wanted, given, out, str(batch)], check=True)
+    with np.load(out) as arrays:
+        found = dict(arrays)
+    return found | {bias: found[name] for bias, name in named.items()}
 
 
 def logits_of(network: nn.Module, call: Callable[[], Any]) -> tuple[Arrays, Any]:
@@ -78,11 +91,6 @@ def logits_of(network: nn.Module, call: Callable[[], Any]) -> tuple[Arrays, Any]
     for hook in hooks:
         hook.remove()
     return {name: np.concatenate(parts) for name, parts in seen.items()}, result
-
-
-def in_batches(run: Run, x: np.ndarray, batch: int) -> Arrays:
-    parts = [run(x[i : i + batch]) for i in range(0, len(x), batch)]
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def exact_logits(model: Model, x: np.ndarray) -> Arrays:
@@ -107,7 +115,7 @@ def agreement(model: Model, x: np.ndarray, folder: Path) -> list[dict[str, Any]]
     """The rows of one exported model."""
     path = folder / "model.onnx"
     model.export(path)
-    run, exact = with_logits(path), exact_logits(model, x)
+    exact = exact_logits(model, x)
     logits, predictions = logits_of(model.network, lambda: model.predictions(x))
     expected = {"probabilities": model.probabilities(predictions)}
     if len(predictions.probabilities) > 1:
@@ -117,7 +125,7 @@ def agreement(model: Model, x: np.ndarray, folder: Path) -> list[dict[str, Any]]
         expected["unlabeled_domain"] = predictions.unlabeled_domain
     rows = []
     for batch in BATCHES:
-        found = in_batches(run, x, batch)
+        found = in_batches(path, x, batch)
         rows.append(
             {
                 "samples": len(x),
@@ -141,6 +149,14 @@ def samples_of(folder: RunFolder, model: Model, count: int) -> np.ndarray:
         for role in ("labeled", "unlabeled")
     )
     return np.concatenate(list(parts))
+
+
+def read_images(folders: list[Path], count: int) -> np.ndarray:
+    """The same number of images of each folder (N, 256, 256, 3), spread over it."""
+    files = [sorted(path for path in folder.rglob("*") if path.is_file()) for folder in folders]
+    each = count // len(files)
+    chosen = [of[i * len(of) // each] for of in files for i in range(each)]
+    return np.stack([load_square(path, 256, 256) for path in chosen])
 
 
 def int8(named: str, folder: Path) -> dict[str, Any]:
@@ -172,6 +188,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="*", default=list(methods.available()))
     parser.add_argument("--backbones", nargs="+", default=["small_cnn"])
+    parser.add_argument("--weights", default="none", help="file of the backbone's weights")
+    parser.add_argument("--images", nargs="+", type=Path, default=[], help="folders, in place of digits")
     parser.add_argument("--runs", nargs="*", type=Path, default=[], help="trained models")
     parser.add_argument(
         "--int8", nargs="*", default=[], metavar="NAME", help="backbones or runs: size and time of int8"
@@ -182,8 +200,11 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         for method, backbone in product(arguments.methods, arguments.backbones):
             x = digits(arguments.samples, vectors=backbone == "mlp")
-            rows = agreement(random_model(method, backbone), x, Path(folder))
-            report(f"{method} on {backbone}", rows, arguments)
+            if arguments.images:
+                x = read_images(arguments.images, arguments.samples)
+            rows = agreement(random_model(method, backbone, weights=arguments.weights, x=x), x, Path(folder))
+            named = "" if arguments.weights == "none" else f", {Path(arguments.weights).name}"
+            report(f"{method} on {backbone}{named}", rows, arguments)
         for run in arguments.runs:
             model = load(run, device="cpu")
             rows = agreement(model, samples_of(RunFolder(run), model, arguments.samples), Path(folder))

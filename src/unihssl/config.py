@@ -77,7 +77,7 @@ class Settings:
     )
     target_share: float = knob(
         0.25,
-        "Samples with target labels in every step, as a share of batch_size; each is in every fourth step at most.",
+        "Samples with target labels in every step, as a share of batch_size; proportionally fewer below 32 labels.",
         low=0.01,
         high=1,
     )

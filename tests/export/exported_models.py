@@ -27,19 +27,26 @@ def digits(count: int, *, vectors: bool = False) -> np.ndarray:
     return images[:, 6:10, 6:10].reshape(-1, 48).astype(np.float32) / 255 if vectors else images
 
 
-def random_model(method: str, backbone: str, **knobs: Any) -> Model:
-    """A model with random weights of its own for each method; it sees digits as `digits` gives them."""
+def random_model(
+    method: str, backbone: str, *, weights: str = "none", x: np.ndarray | None = None, **knobs: Any
+) -> Model:
+    """A model with a random head of its own for each method, and a random backbone unless there is a file of `weights`.
+
+    It sees samples such as `x`, by default digits as `digits` gives them.
+    """
     torch.manual_seed(zlib.crc32(method.encode()))
     vectors = backbone == "mlp"
-    params = resolve({"method": method, "backbone": backbone, "weights": "none"} | knobs)[1]
-    encoders = EncoderFactory(backbone, "none", 48 if vectors else 0)
+    x = digits(24, vectors=vectors) if x is None else x
+    params = resolve({"method": method, "backbone": backbone, "weights": weights} | knobs)[1]
+    encoders = EncoderFactory(backbone, weights, 48 if vectors else 0)
     network = methods.get(method).build_network(encoders, len(CLASSES), params)
-    model = Model(method, params, network, encoders.architecture, CLASSES, (0, 0) if vectors else (16, 16))
-    x = model.views.test(torch.from_numpy(digits(24, vectors=vectors)))
+    model = Model(method, params, network, encoders.architecture, CLASSES, (0, 0) if vectors else x.shape[1:3])
+    seen = model.views.test(torch.from_numpy(x[:24]))
     for part in network.modules():
         if isinstance(part, Classifier):
-            set_statistics(part, [x])
-            spread_logits(part, x)
+            if weights == "none":
+                set_statistics(part, [seen])
+            spread_logits(part, seen)
     return model
 
 

@@ -75,8 +75,8 @@ TARGET = [
 
 
 def with_target_labels(root: Path, name: str) -> dict:
-    """The case with a label for three of the unlabeled samples."""
-    return knobs_of(CASES[name]) | {"target_labels": str(root / "target.csv")}
+    """The case with a label for eight of the unlabeled samples, two of which are in each step."""
+    return knobs_of(CASES[name]) | {"target_labels": str(root / "target.csv"), "target_share": 1.0}
 
 
 def knobs_of(case: dict) -> dict:
@@ -119,7 +119,8 @@ def root(tmp_path_factory) -> Path:
     for name, shift in (("labeled", 0), ("unlabeled", 40)):
         x = np.clip(60 * y[:, None, None, None] + shift + rng.normal(0, 20, (36, 12, 12, 3)), 0, 255).astype(np.uint8)
         np.savez(folder / f"{name}.npz", x=x, y=y)
-    (folder / "target.csv").write_text("path,label\n0,0\n1,0\n14,1\n15,1\n30,2\n")  # two in each step
+    labels = "".join(f"{row},{row // 12}\n" for row in (0, 1, 2, 13, 14, 15, 30, 31))
+    (folder / "target.csv").write_text("path,label\n" + labels)
     return folder
 
 

@@ -29,7 +29,7 @@ from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths
 
-STEPS_APART = 4  # of a sample with a target label, at least and on average: shown more often, it is learnt by heart
+ENOUGH_LABELS = 32  # fewer target labels have less than their full share of a step, or they are learnt by heart
 
 Freeze = Callable[[str, Store, Views], tuple[Store, FrozenViews]]
 
@@ -120,14 +120,16 @@ class DomainPair:
         if not len(rows):
             raise UserError(f"{self.unlabeled.domain.name}: no image with a target label can be read")
         processes = u.shard[1]
-        batch = max(1, round(settings.target_share * labeled_batch))
-        if batch % processes:
+        share = settings.target_share * min(1, len(rows) / ENOUGH_LABELS)
+        batch = max(1, round(share * labeled_batch))
+        if batch % processes and len(rows) < ENOUGH_LABELS:
+            batch += processes - batch % processes
+        elif batch % processes:
             fewer = Setting("target_share", (batch - batch % processes or processes) / labeled_batch)
             raise UserError(
                 f"a batch of {batch} samples with target labels cannot be shared evenly by {processes} processes: "
                 f"{fewer} can"
             )
-        batch = min(batch, -(-len(rows) // (STEPS_APART * processes)) * processes)
         rows = np.tile(rows, -(-batch // len(rows)))
         seed, own_labels = seed_for("domain", settings.seed, 3), torch.from_numpy(labels)
         return TrainingDomain(u.store, rows, u.views, batch, seed, own_labels, u.shard, u.device, "target")
