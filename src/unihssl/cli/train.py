@@ -10,8 +10,6 @@ from unihssl.cli.options import JSON, SETTINGS, show_result, split_setting
 from unihssl.cli.report import add_report
 from unihssl.cli.settings_options import with_settings
 from unihssl.errors import UserError
-from unihssl.plain_files import read_yaml
-from unihssl.run_folder import RunFolder
 
 
 @with_settings
@@ -48,6 +46,9 @@ def train(
 
     A method's own settings are options as well, such as `--lambda-pl 0.5`; `unihssl methods NAME` lists them.
     """
+    from unihssl.plain_files import read_yaml
+    from unihssl.run_folder import RunFolder
+
     if out is None:
         raise UserError("no run directory given: pass --out RUN")
     given = {"method": method, "backbone": backbone, "weights": weights, "target_labels": target_labels}
