@@ -1,6 +1,7 @@
 """The page in a real browser."""
 
 import base64
+import re
 import shutil
 from collections.abc import Iterator
 from typing import Any
@@ -85,6 +86,26 @@ def test_drop_paste_and_choose(page, running, model, images, pngs, tmp_path):
         assert "notes.txt: not an image of a known format" in refused.get_by_role("alert").inner_text()
     give(page, "drop", "late.png", pngs[3])  # the service has ended
     assert "The service cannot be reached" in card(page, "late.png").get_by_role("alert").inner_text()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_words_stand_beside_the_pictures_or_above_them(page, running, pngs, width, scheme):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=scheme)
+    with running() as address:
+        page.goto(address)
+        give(page, "drop", "a.png", pngs[0])
+        shown = card(page, "a.png")
+        boxes = {name: shown.locator(name).first.bounding_box() for name in (".words", ".pictures")}
+    words, pictures = boxes[".words"], boxes[".pictures"]
+    if width == 390:
+        assert words["y"] + words["height"] <= pictures["y"] and words["x"] == pictures["x"]
+    else:
+        assert pictures["x"] + pictures["width"] <= words["x"] and words["y"] == pictures["y"]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    colours = page.evaluate("[getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color]")
+    page_brightness, text_brightness = (int(re.findall(r"\d+", colour)[0]) for colour in colours)
+    assert (page_brightness < 60 and text_brightness > 200) == (scheme == "dark")
 
 
 def test_the_page_asks_for_the_token(page, running, pngs):
