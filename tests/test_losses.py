@@ -265,6 +265,21 @@ def test_mixup_loss_is_equation_12(seed, n, c, reduction):
         assert torch.equal(loss, losses.mixup_loss(logits, y_m))
 
 
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_mixup_loss_without_some_samples_is_a_mean_over_all(reduction):
+    logits, y_m, kept = normal(0, 5, 4), distributions(1, 5, 4), torch.tensor([1.0, 0.0, 1.0, 1.0, 0.0])
+    whole = [losses.mixup_loss(logits[i : i + 1], y_m[i : i + 1], reduction=reduction) for i in range(5)]
+    expected = (whole[0] + whole[2] + whole[3]) / 5
+    torch.testing.assert_close(losses.mixup_loss(logits, y_m, weights=kept, reduction=reduction), expected)
+
+
+def test_mixup_ratio_without_a_generator_follows_the_global_seed():
+    torch.manual_seed(3)
+    first = losses.progressive_mixup_ratio(1, 2, 1.0, 4)
+    torch.manual_seed(3)
+    assert torch.equal(first, losses.progressive_mixup_ratio(1, 2, 1.0, 4)) and first.device.type == "cpu"
+
+
 @pytest.mark.parametrize(("n", "c"), [(1, 2), (4, 2), (5, 3)])
 def test_gradients_are_those_of_finite_differences(n, c):
     logits, y = normal(0, n, 2 * c).requires_grad_(), distributions(1, n, 2 * c)

@@ -56,8 +56,8 @@ def fit(
     labeled, unlabeled, out = _sources(labeled, unlabeled, more, out)
     if resume and out is None:
         raise UserError(f"{Setting('resume', True)} needs {Setting('out')}, the folder of the run to resume")
-    if not isinstance(callbacks, Sequence) or not all(hasattr(callback, "on_start") for callback in callbacks):
-        raise UserError("callbacks must be a list of objects of unihssl.Callback")
+    if not isinstance(callbacks, Sequence) or any(isinstance(c, type) or not hasattr(c, "on_start") for c in callbacks):
+        raise UserError("callbacks must be a list of objects of unihssl.Callback, such as [MyCallback()]")
     folder = nullcontext(str(as_path(out, "out"))) if out is not None else tempfile.TemporaryDirectory()
     verbose = watched() if verbose is None else verbose
     with folder as path, Display(verbose) as display:

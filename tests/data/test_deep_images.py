@@ -16,7 +16,7 @@ import unihssl
 from unihssl.config import Settings
 from unihssl.data.cache import files_signature
 from unihssl.data.decode import content_key
-from unihssl.data.images import upright_size
+from unihssl.data.images import find_images, upright_size
 from unihssl.data.intensity import Window
 from unihssl.data.pair import DomainPair, load_pair, read_domains
 from unihssl.data.rendering import PNG_16, Rendering, open_to_show, render
@@ -325,8 +325,20 @@ def test_files_left_out_are_counted(tmp_path):
     folders = two(tmp_path, write_png, 4095, "uint16")
     for name in ("1.HEIC", "2.heic", "3.nii.gz", "list.txt"):
         (folders[1] / "a" / name).touch()
-    note = "3 files are left out by their suffix (2 .heic, 1 .nii): convert them to PNG, JPEG or TIFF"
+    note = "3 files are left out by suffix (2 .heic, 1 .nii): convert to PNG, JPEG or TIFF"
     assert any(note in text for text in load(*folders).unlabeled.domain.notes)
+
+
+def test_a_file_without_a_suffix_is_what_its_bytes_say(tmp_path):
+    unlabeled = two(tmp_path, write_png, 4095, "uint16")[1]
+    plain = len(find_images(unlabeled))
+    image = next(unlabeled.rglob("*.png")).read_bytes()
+    for name, content in {"IM0": image, "1.2.840.55": image, "notes": b"text", "list.7z": image, "empty": b""}.items():
+        (unlabeled / "a" / name).write_bytes(content)
+    (unlabeled / "a" / "scan").write_bytes(bytes(128) + b"DICM")
+    os.mkfifo(unlabeled / "a" / "pipe")
+    added = {path.name for path in find_images(unlabeled)} - {f.name for f in unlabeled.rglob("*.png")}
+    assert added == {"IM0", "1.2.840.55", "scan"} and len(find_images(unlabeled)) == plain + 3
 
 
 def test_the_survey_is_kept(tmp_path, monkeypatch):

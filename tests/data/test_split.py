@@ -168,7 +168,24 @@ def test_a_class_of_one_group_stays_in_training():
     labels = np.array([0] * 50 + [1] * 50 + [2] * 5)
     groups = np.minimum(np.arange(105), 100)
     for seed in range(10):
-        assert 2 in labels[split_domain(domain(labels, groups), 0.1, seed).train]
+        split = split_domain(domain(labels, groups), 0.1, seed)
+        assert 2 in labels[split.train] and set(labels[split.test]) == {0, 1}
+
+
+def test_no_class_loses_its_last_group_of_one_sample():
+    labels = np.array([0] * 2 + [1] * 8)
+    for seed in range(10):
+        assert set(labels[split_domain(domain(labels, np.arange(10)), 0.9, seed).train]) == {0, 1}
+
+
+def test_all_classes_together_take_half_a_group_too_much_at_most():
+    """Each of the classes alone would have room for one group more."""
+    sizes = np.tile([7, 9, 10, 12, 13], 8)
+    groups = np.repeat(np.arange(40), sizes)
+    labels = groups // 5
+    for seed in range(50):
+        test = split_domain(domain(labels, groups), 0.12, seed).test
+        assert len(test) - 0.12 * len(groups) <= max(sizes) / 2
 
 
 def test_a_class_of_one_group_stays_in_training_even_if_it_fits():

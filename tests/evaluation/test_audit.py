@@ -11,6 +11,7 @@ from unihssl.evaluation.audit import (
     calibrated,
     draw_sample,
     fit_temperature,
+    is_calibrated,
     risk_threshold,
     share,
     temper,
@@ -151,6 +152,15 @@ def test_calibrated_probabilities_follow_the_domain_and_keep_the_class():
     np.testing.assert_allclose(found[[0, 49]], [temper(probabilities, 0.5)[0], temper(probabilities, 3)[49]])
     assert (found.argmax(1) == probabilities.argmax(1)).all()
     np.testing.assert_array_equal(calibrated(audit, probabilities), temper(probabilities, 3))
+
+
+def test_a_domain_that_is_not_told_apart_is_not_calibrated_by_the_other_one():
+    """Half of the answers are right, at a confidence of 0.9; the labeled domain's temperature would make them surer."""
+    p = np.tile([0.9, 0.05, 0.05], (100, 1))
+    audit = audit_answer(p, np.repeat([0, 1], 50), ["a", "b", "c"], np.full(10, 0.9), 0.1)
+    assert is_calibrated(audit, p, None)
+    both = audit | {"labeled_temperature": 0.5}
+    assert is_calibrated(both, p, np.ones(100)) and not is_calibrated(both, p, np.zeros(100))
 
 
 def test_a_model_audits_itself(vector_arrays):

@@ -84,6 +84,28 @@ def test_the_verdict_goes_by_labels_of_b_where_there_are_some(tmp_path, right_on
     assert found.level == level and words in found.words
 
 
+def test_one_wrong_answer_of_few_is_no_shortcoming(tmp_path):
+    run = make_run(tmp_path / "run", labeled=part(18, 18), unlabeled=part(17, 18))
+    assert verdict(RunFacts.read(run)).words == "Domain B was learnt: 94.4%, against 100.0% on A"
+
+
+def test_the_baseline_is_trained_by_the_command_that_is_shown(tmp_path):
+    run = make_run(tmp_path / "a run", labeled=part(90, 100))
+    (shown,) = (command for text, command in next_steps(RunFacts.read(run), None) if "baseline" in text)
+    assert not shown  # the data is not there
+    for name in ("labeled", "unlabeled"):
+        (tmp_path / name).mkdir()
+    config = yaml.safe_load((run / "config.yaml").read_text()) | {"labeled": str(tmp_path / "labeled")}
+    config |= {"unlabeled": f"{tmp_path / 'unlabeled'}|{tmp_path / 'labeled'}", "lambda_pl": 3.0, "flip": False}
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    (shown,) = (command for text, command in next_steps(RunFacts.read(run), None) if "baseline" in text)
+    assert shown.splitlines() == [
+        f"unihssl train --labeled {tmp_path}/labeled --unlabeled {tmp_path}/unlabeled --unlabeled {tmp_path}/labeled "
+        f"--set backbone=small_cnn --set flip=False --method supervised --out '{tmp_path}/a run-supervised'",
+        f"unihssl report '{tmp_path}/a run' '{tmp_path}/a run-supervised'",
+    ]
+
+
 def test_a_run_that_is_no_better_than_the_baseline_beside_it_is_told_so(tmp_path):
     ours = RunFacts.read(make_run(tmp_path / "ours", labeled=part(90, 100), unlabeled=part(85, 100)))
     make_run(tmp_path / "another", "supervised", seed=1, labeled=part(90, 100), unlabeled=part(10, 100))
@@ -144,6 +166,7 @@ def test_runs_side_by_side_are_tested_where_seeds_allow(tmp_path):
     two = [r for r in records if r.seed < 2]
     assert compared(two, "unihssl").rows[1].differences[0] == "-29.5, not tested"
     page = write_comparison([tmp_path / "runs"], tmp_path / "new" / "comparison.html").read_text()
+    assert page.index(">supervised<") < page.index(">unihssl<")  # the reference, as no run is named first
     assert "corrected resampled t-test" in page and "Domain B was learnt" in page
 
 

@@ -10,7 +10,7 @@ import pytest
 from warm_cli import train, unihssl
 
 from unihssl import UserError, load
-from unihssl.evaluation.audit_run import answer_audit, draw_audit
+from unihssl.evaluation.audit_run import NOT_TOLD_APART, answer_audit, draw_audit
 from unihssl.pipeline.settings import settings_of
 from unihssl.run_folder import RunFolder
 
@@ -57,13 +57,14 @@ def test_draw_label_answer_predict(run, image_folders, tmp_path):
 
     answer = unihssl("audit", run, "--labels", filled(run, tmp_path / "audit.csv"), "--max-risk", 0.5, "--json").result
     assert answer == json.loads((run / "audit.json").read_text())
-    assert answer["n"] == 40 and answer["domain_size"] == 60 and answer["notes"] == []
+    assert answer["n"] == 40 and answer["domain_size"] == 60
     with (tmp_path / "before.csv").open(newline="") as file:
         predicted = {row["path"]: row["class"] for row in csv.DictReader(file)}
     names = [str(unlabeled / name) for name in answer["sample"]["path"]]
     right = [predicted[name] == Path(name).parent.name for name in names]
     assert answer["accuracy"]["value"] == pytest.approx(sum(right) / 40)
-    assert answer["labeled"]["accuracy"]["n"] == 3 and answer["labeled_temperature"] > 0  # half of 6 held out
+    assert answer["labeled"]["accuracy"]["n"] == 3  # half of 6 held out
+    assert answer["notes"] == ([] if answer["labeled_temperature"] else [NOT_TOLD_APART])
 
     text = unihssl("audit", run, "--labels", tmp_path / "audit.csv", "--max-risk", 0.5).stdout
     assert "Accuracy on the unlabeled domain: " in text and "from 40 labels" in text and "audit.json" in text

@@ -5,6 +5,9 @@ import shutil
 
 from warm_cli import unihssl
 
+from unihssl.cli.compare import make_recipes
+from unihssl.methods.recipe import resolve
+
 QUICK = {"backbone": "small_cnn", "epochs": 1, "batch-size": 8, "methods": "supervised,mcc", "seeds": 1}
 
 
@@ -22,6 +25,15 @@ def test_methods_are_measured_where_classes_are_known_and_finished_runs_are_kept
     rows = json.loads(unihssl(*call(*image_folders, tmp_path / "runs"), "--json").stdout)["rows"]
     assert {row["method"] for row in rows} == {"supervised", "mcc"} and all(row["unlabeled"] for row in rows)
     assert (tmp_path / "runs" / "mcc-0" / "model.safetensors").stat().st_mtime_ns == written
+
+
+def test_all_methods_train_as_long_unless_told_otherwise():
+    length = {"epochs": 100, "max_steps": 5000}
+    found = make_recipes("supervised, mcc,mcc:original", {"lr": 0.1})
+    assert found["supervised"] == {"lr": 0.1, "method": "supervised"} | length
+    assert found["mcc"] == {"lr": 0.1, "method": "mcc"} | length and resolve(found["mcc"])[0].steps == 0
+    assert found["mcc:original"] == {"lr": 0.1, "method": "mcc", "preset": "original"}
+    assert make_recipes("mcc", {"max_steps": 7}) == {"mcc": {"max_steps": 7, "method": "mcc"}}
 
 
 def test_methods_are_ranked_where_no_class_is_known(image_folders, tmp_path):

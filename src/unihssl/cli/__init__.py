@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -108,6 +109,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # paths that are not UTF-8
     try:
+        outs = [value for option, value in pairwise(sys.argv) if option == "--out"]
+        if "-" in outs and sys.argv[1] != "predict":
+            raise UserError("--out -: only unihssl predict prints on standard output; name a file or a folder")
         sys.exit(app(standalone_mode=False) if len(sys.argv) > 1 else app())
     except UserError as error:
         typer.echo(f"error: {error.worded(as_options)}", err=True)

@@ -42,7 +42,11 @@ def audit(
     if out is not None:
         size = draw_audit(folder, model, settings, out, n, seed=seed, unlabeled=unlabeled)
         then = f"unihssl audit {run} --labels {out}" + (f" --unlabeled {unlabeled}" if unlabeled else "")
-        lines = [f"{n} of {size} images, drawn at random -> {out}", f"Fill in the column label, then: {then}"]
+        lines = [
+            f"{n} of {size} images, drawn at random -> {out}",
+            f"Label them with: unihssl label {out} --run {run}",
+            f"Then: {then}",
+        ]
         typer.echo(json_format.dumps({"out": str(out), "n": n, "domain_size": size}) if json else "\n".join(lines))
         return
     assert labels is not None

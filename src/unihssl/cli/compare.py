@@ -30,7 +30,8 @@ def compare(
     Where classes of the unlabeled domain are known, they measure the methods there. Where none are, the runs are ranked
     by scores that need no label of that domain (`unihssl select`), and the table holds the labeled domain alone.
 
-    Repeat the command to resume: finished runs are not trained again.
+    All methods train as long as Uni-HSSL would, unless you say how long or name a preset. Repeat the command to resume:
+    finished runs are not trained again.
     """
     sources = unlabeled if len(unlabeled) > 1 else unlabeled[0]
     check_sources(labeled, sources)
@@ -41,19 +42,15 @@ def compare(
     from unihssl.experiments.pair_tables import detail_rows
     from unihssl.experiments.results import read_records
     from unihssl.experiments.selection import select
-    from unihssl.methods.recipe import resolve
     from unihssl.pipeline.train import train
 
     asked = dict(map(split_setting, settings)) | knobs
     if fixed := asked.keys() & {"seed", "method", "preset"}:
         raise UserError(f"--set {min(fixed)}: methods and seeds are chosen by --methods and --seeds")
-    recipes = {}
-    for row in (name.strip() for name in methods.split(",")):
-        method, _, preset = row.partition(":")
-        recipes[row] = asked | {"method": method} | ({"preset": preset} if preset else {})
-        resolve(recipes[row])  # refuses bad values before anything is trained
+    recipes = make_recipes(methods, asked)
     folders = []
     with TerminalDisplay(quiet=json) as display:
+        display.note(f"{len(recipes) * seeds} runs, one after another; each says how long it will take")
         for seed in range(seeds):
             for row, recipe in recipes.items():
                 folder = out / f"{row.replace(':', '-')}-{seed}"
@@ -82,3 +79,17 @@ def compare(
         typer.echo("No class of the unlabeled domain is known, so nothing above says how good a method is there.")
         show_ranking(ranking)
     typer.echo(f"The runs are in {out}")
+
+
+def make_recipes(rows: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The knobs of each row; without a length or a preset it trains as long as the default method would."""
+    from unihssl.methods.recipe import LENGTHS, resolve
+
+    common = resolve({name: asked[name] for name in ("backbone", "optimizer") if name in asked})[0]
+    length = {} if LENGTHS & asked.keys() else {"epochs": common.epochs, "max_steps": common.max_steps}
+    recipes = {}
+    for row in (name.strip() for name in rows.split(",")):
+        method, _, preset = row.partition(":")
+        recipes[row] = asked | {"method": method} | ({"preset": preset} if preset else length)
+        resolve(recipes[row])  # refuses bad values before anything is trained
+    return recipes

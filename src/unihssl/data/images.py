@@ -10,7 +10,7 @@ import numpy as np
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from unihssl.data import dicom, tiff
-from unihssl.data.image_format import HEAD, PILLOW, is_dicom, is_tiff
+from unihssl.data.image_format import HEAD, PILLOW, is_dicom, is_known, is_tiff
 from unihssl.plain_files import check_regular
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".dcm"})
@@ -25,8 +25,22 @@ UNREADABLE += (Image.DecompressionBombError, ArithmeticError, LookupError, TypeE
 
 
 def find_images(folder: Path) -> list[Path]:
-    """All images below a folder, sorted. Hidden files and folders are skipped."""
-    return [path for path in _visible_files(folder) if is_image(path.name)]
+    """All images below a folder, sorted. Hidden files and folders are skipped.
+
+    A file without a suffix, or with a number for one, as scanners name theirs, is an image if it begins like one.
+    """
+    return [path for path in _visible_files(folder) if is_image(path.name) or _begins_like_one(path)]
+
+
+def _begins_like_one(path: Path) -> bool:
+    if path.suffix.strip(".0123456789"):
+        return False
+    try:
+        check_regular(path)
+        with path.open("rb") as file:
+            return is_known(file.read(HEAD))
+    except OSError:
+        return False
 
 
 def left_out(folder: Path) -> Counter[str]:

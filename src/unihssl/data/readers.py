@@ -86,11 +86,8 @@ def left_out_note(root: Path) -> str:
     """How many image files below a folder are left out by their suffix, and what to do; empty if there are none."""
     found = left_out(root)
     kinds = ", ".join(f"{count} {suffix}" for suffix, count in sorted(found.items()))
-    return (
-        f"{found.total()} files are left out by their suffix ({kinds}): convert them to PNG, JPEG or TIFF"
-        if found
-        else ""
-    )
+    files = "1 file is" if found.total() == 1 else f"{found.total()} files are"
+    return f"{files} left out by suffix ({kinds}): convert to PNG, JPEG or TIFF" if found else ""
 
 
 def _read_csv(path: Path, settings: Settings, role: str) -> Source:

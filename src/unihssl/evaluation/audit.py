@@ -154,3 +154,9 @@ def calibrated(
         return audited
     weight = unlabeled_domain[:, None]
     return np.asarray(weight * audited + (1 - weight) * temper(probabilities, audit["labeled_temperature"]))
+
+
+def is_calibrated(audit: dict[str, Any], probabilities: np.ndarray, unlabeled_domain: np.ndarray | None) -> bool:
+    """Whether the mean confidence of the audited images, once calibrated, is in the interval of their accuracy."""
+    confidence = calibrated(audit, probabilities, unlabeled_domain).max(1).mean()
+    return bool(audit["accuracy"]["low"] <= confidence <= audit["accuracy"]["high"])

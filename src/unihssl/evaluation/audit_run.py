@@ -14,12 +14,16 @@ from unihssl.data.label_file import LabelFile, find_rows, labeled_rows, read_lab
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
 from unihssl.errors import Setting, UserError
-from unihssl.evaluation.audit import audit_answer, calibrated, draw_sample, fit_temperature, share
+from unihssl.evaluation.audit import audit_answer, calibrated, draw_sample, fit_temperature, is_calibrated, share
 from unihssl.evaluation.model import Model
 from unihssl.evaluation.samples import held_out_domain
 from unihssl.run_folder import RunFolder
 
 REFERENCE = 500  # images, spread over the domain, whose confidences place the thresholds to test
+NOT_TOLD_APART = (
+    "the model does not tell the domains apart well enough to calibrate each by itself: confidences are calibrated for "
+    "the unlabeled domain, and on the labeled one usually too low"
+)
 
 
 def draw_audit(
@@ -65,13 +69,17 @@ def answer_audit(
     sample = domain.keep(rows)
     labeled = Domain(sample.name, sample.items, sample.names, classes, tuple(model.classes_.tolist()))
     labeled, store = model.decode(labeled, "unlabeled")  # unreadable images are left out
-    probabilities = model.probabilities(model.predict_store(store))
+    predictions = model.predict_store(store)
+    probabilities = model.probabilities(predictions)
     reference = _confidences(model, domain)
     audit = audit_answer(probabilities, labeled.labels, labeled.classes, reference, max_risk)
     audit["sample"]["path"] = labeled.names
     audit["domain_size"] = len(domain)
     audit["notes"] = [*labeled.notes, *([_gap_note(file)] if file.has_gaps else [])]
     audit |= _labeled_domain(run, model, settings, audit)
+    if audit["labeled_temperature"] and not is_calibrated(audit, probabilities, predictions.unlabeled_domain):
+        audit["labeled_temperature"] = None
+        audit["notes"].append(NOT_TOLD_APART)
     run.write_audit(audit)
     return audit
 

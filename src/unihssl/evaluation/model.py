@@ -316,7 +316,8 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     if isinstance(device, str) and not device.startswith("cuda:"):
         device = pick_device(device)
     if not is_folder(folder.path):
-        raise UserError(f"{folder.path}: no such run directory or saved model")
+        what = "is a file, not a" if folder.path.exists() else "no such"
+        raise UserError(f"{folder.path}: {what} run directory or saved model")
     if not folder.model.exists():
         if folder.is_finished:
             files = f"{folder.model.name}, {folder.weights.name}"

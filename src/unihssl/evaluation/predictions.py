@@ -36,10 +36,13 @@ class Predictions:
     features: np.ndarray | None = None  # (N, D), if asked for
     model: "Model | None" = dataclasses.field(default=None, repr=False, compare=False)  # whose predictions these are
 
+    def __repr__(self) -> str:
+        return f"<Predictions of {len(self.names)} samples; to_frame() shows them>"
+
     def is_unknown(self, above: float) -> np.ndarray:
         """(N,) bool: which samples are probably of no class, as their novelty is above this percentile."""
-        if not 0 <= above <= 100:
-            raise UserError(f"{Setting('unknown_above')} is a percentile from 0 to 100, such as 99; got {above:g}")
+        if not isinstance(above, int | float | np.number) or not 0 <= above <= 100:
+            raise UserError(f"{Setting('unknown_above')} is a percentile from 0 to 100, such as 99; got {above}")
         if self.novelty is None:
             raise UserError(NO_REFERENCE)
         return np.asarray(self.novelty > above)

@@ -58,8 +58,8 @@ def in_words(check: Mapping[str, Any]) -> list[str]:
         )
     else:
         found.append("the method does not tell the domains apart, so that cannot be checked")
-    against = f", against {confidence['labeled']:.2f} on A" if "labeled" in confidence else ""
-    found.append(f"mean confidence on B: {confidence['unlabeled']:.2f}{against}")
+    against = f", against {confidence['labeled']:.2f} on held-out samples of A" if "labeled" in confidence else ""
+    found.append(f"mean confidence on training samples of B: {confidence['unlabeled']:.2f}{against}")
     found.append(
         f"the shares of the classes predicted on B differ from A's labels by {check['class_shares']['distance']:.0%}"
     )

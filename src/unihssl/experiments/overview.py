@@ -35,7 +35,8 @@ def _overview(records: Sequence[Record]) -> Table | None:
     for label in sorted(pooled, key=row_order):
         means = [Cell(summarise(column.get(label, {}))) for column in columns.values()]
         rows.append((label, (*means, _gap_closed(pooled, label), _margin(pooled, label, held_out_ratio(records)))))
-    title = f"{records[0].dataset or 'own data'}, {BENCHMARK}: means over {len({r.pair for r in records})} pairs, %"
+    name = f"{records[0].dataset}, {BENCHMARK}" if records[0].dataset else "own data"
+    title = f"{name}: means over {len({r.pair for r in records})} pairs, %"
     remarks = REMARKS if {FLOOR, CEILING} <= pooled.keys() else REMARKS[1:]
     return Table(title, ("", *columns, "gap closed", f"against {METHOD}"), tuple(rows), remarks=remarks)
 

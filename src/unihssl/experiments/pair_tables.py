@@ -47,7 +47,7 @@ def detail_tables(records: Sequence[Record]) -> list[Table]:
     """A table for each pair, with every metric in a column; the last explains the columns."""
     made = []
     for (dataset, experiment, pair), group in _by_pair_and_row(records).items():
-        title = ", ".join(filter(None, (dataset, experiment, pair)))
+        title = f"{dataset}, {experiment}, {pair}" if dataset else pair
         sources = {name: ("accuracy", name) for name in _sources(r for seeds in group.values() for r in seeds)}
         with_deviation = {column: WITH_DEVIATION[column] for column in PARTS} | sources | WITH_DEVIATION
         rows: list[tuple[str, tuple[Cell | str, ...]]] = []

@@ -35,6 +35,7 @@ def provenance(records: Sequence[Record]) -> list[str]:
     settings = (r.settings for r in records)
     backbones = (f"{s.get('backbone', '?')} (weights: {Path(str(s.get('weights', '?'))).name})" for s in settings)
     parts = [" and ".join(dict.fromkeys(backbones)), _length(records), _seeds({r.seed for r in records})]
+    parts += _tested_on(records)
     parts += _asked_knobs(records)
     if any(r.environment for r in records):
         parts += [
@@ -133,6 +134,14 @@ def _by_text(texts: dict[str, str]) -> dict[str, list[str]]:
 
 def _listed(labels: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
+
+
+def _tested_on(records: Sequence[Record]) -> list[str]:
+    """How many test samples each domain has, where that is the same for all runs."""
+    counts = {tuple(r.result.get(part, {}).get("n") for part in ("labeled", "unlabeled")) for r in records}
+    labeled, unlabeled = counts.pop() if len(counts) == 1 else (None, None)
+    found = [f"{n} {name}" for n, name in ((labeled, "labeled"), (unlabeled, "unlabeled")) if n]
+    return [f"tested on {' and '.join(found)} samples"] if found else []
 
 
 def _length(records: Sequence[Record]) -> str:

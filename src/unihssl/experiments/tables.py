@@ -63,7 +63,7 @@ def main_tables(records: Sequence[Record]) -> list[Table]:
     tables = []
     for group in group_records(records):
         first = group[0]
-        name = f"{first.dataset or 'own data'}, {first.experiment}"
+        name = f"{first.dataset}, {first.experiment}" if first.dataset else "own data"
         if first.experiment == SENSITIVITY:
             row = "" if first.row == UNIHSSL else f", {first.row}"
             tables.append(_by_pair(f"{name} of {first.knob}{row}", group, "accuracy", None))

@@ -45,7 +45,8 @@ class UniHSSL(Method[UniHSSLParams]):
         return Classifier(*make_encoder(), 2 * num_classes, params.bottleneck)
 
     def notes(self) -> list[str]:
-        if self.params.initial_statistics != "unlabeled" or has_batch_norm(self.network.encoder):
+        is_frozen = self.settings.train == "head"
+        if self.params.initial_statistics != "unlabeled" or is_frozen or has_batch_norm(self.network.encoder):
             return []
         where = "only that behind the backbone is set" if has_batch_norm(self.network) else "it does nothing here"
         setting = Setting("initial_statistics", "unlabeled")

@@ -27,9 +27,12 @@ def resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Setti
     method = methods.get(str(saved.get("method", Settings.method)))
     kinds = (Settings, method.Params)
     before = all_knobs(*parse_saved(saved, kinds, str(folder.config)))
+    elsewhere = f"for others choose another {Setting('out')}"
     for name in ("method", "preset"):  # first: other settings may not be those of another method
         if asked.get(name) not in (None, "", before[name]):
-            raise UserError(f"{folder.path}: a resumed run keeps its settings, but {name} was {before[name]}")
+            raise UserError(
+                f"{folder.path}: a resumed run keeps its settings, but {name} was {before[name]}; {elsewhere}"
+            )
     settings, params = parse(before | {name: value for name, value in asked.items() if name != "preset"}, kinds)
     settings = with_full_paths(settings)
     changed = [
@@ -38,7 +41,7 @@ def resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Setti
         if changes_result(name, *kinds) and before[name] != value
     ]
     if changed:
-        raise UserError(f"{folder.path}: a resumed run keeps its settings, but {'; '.join(changed)}")
+        raise UserError(f"{folder.path}: a resumed run keeps its settings, but {'; '.join(changed)}; {elsewhere}")
     return settings, params
 
 

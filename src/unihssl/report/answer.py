@@ -6,9 +6,11 @@ Nothing measured on the labeled domain is said of the unlabeled one: without lab
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from unihssl.data.source import counted
+from unihssl.config import Settings, knob_fields
+from unihssl.data.source import SEPARATOR, counted
 from unihssl.evaluation.audit import share
 from unihssl.evaluation.collapse_check import doubts
 from unihssl.evaluation.unlabeled_check import in_words
@@ -122,7 +124,7 @@ def verdict(facts: RunFacts, baseline: RunFacts | None = None) -> Verdict:
         return Verdict("bad", f"Domain B was not learnt: {against}", reasons)
     if floor is not None and b.low <= floor:
         return Verdict("doubt", f"Domain B was not shown to be learnt better than by Supervised: {against}", reasons)
-    if facts.result.get("warnings") or (a.value is not None and b.high < a.value):
+    if facts.result.get("warnings") or (a.value is not None and b.high < a.value and b.value < a.low):
         return Verdict("doubt", f"Domain B was learnt in part: {against}", reasons)
     return Verdict("good", f"Domain B was learnt: {against}", reasons)
 
@@ -155,9 +157,24 @@ def next_steps(facts: RunFacts, baseline: RunFacts | None) -> list[tuple[str, st
         steps.append(
             (
                 "See what the unlabeled data is worth: train the baseline beside it, with the same data, and compare.",
-                f"unihssl report {run} SUPERVISED_RUN",
+                _train_baseline(facts),
             )
         )
     steps.append(("Use the model.", f"unihssl predict {run} NEW_IMAGES --out predictions.csv"))
-    steps.append(("One run is one draw: other seeds (seed=1, seed=2) show how much the numbers vary.", ""))
+    steps.append(("One run is one draw: other seeds (--seed 1, --seed 2) show how much the numbers vary.", ""))
     return steps
+
+
+def _train_baseline(facts: RunFacts) -> str:
+    """The commands that train Supervised beside a run and compare the two; empty if the run's data is not in files."""
+    labeled, unlabeled = (str(facts.settings.get(role, "")) for role in ROLES)
+    parts = unlabeled.split(SEPARATOR)
+    if not all(Path(source).exists() for source in (labeled, *parts)):
+        return ""
+    run, general = facts.folder.path, knob_fields(Settings)
+    out = str(run.parent / f"{run.name}-supervised")
+    given = ["--labeled", labeled, *(word for part in parts for word in ("--unlabeled", part))]
+    changed = [(name, value) for name, value, *_ in facts.changed_settings() if name in general and name != "preset"]
+    given += [word for name, value in changed for word in ("--set", f"{name}={value}")]
+    train = ["unihssl", "train", *given, "--method", FLOOR, "--out", out]
+    return f"{shlex.join(train)}\n{shlex.join(['unihssl', 'report', str(run), out])}"

@@ -9,7 +9,8 @@ from markupsafe import Markup
 from unihssl.report.markup import join, percent, tag
 
 WIDTH, HEIGHT = 460.0, 250.0
-LEFT, RIGHT, TOP, BOTTOM = 44.0, 20.0, 18.0, 38.0
+LEFT, RIGHT, TOP, BOTTOM = 52.0, 20.0, 18.0, 38.0
+LETTER = 7.0  # about the width of one
 COLOURS = 10  # that the style sheet defines
 
 
@@ -61,10 +62,12 @@ class Frame:
             parts.append(tag("text", number(value, shares[0]), x=x, y=self.height - BOTTOM + 16, text_anchor="middle"))
         middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
         parts.append(tag("text", x_label, x=middle, y=self.height - 5, text_anchor="middle", class_="label"))
+        free = 0.0  # where the next name may begin
         for value, name in self.marks:
             x, _ = self.at(value, self.y[0])
             parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=self.height - BOTTOM, class_="mark"))
-            parts.append(tag("text", name, x=x + 3, y=TOP - 5, class_="label"))
+            parts.append(tag("text", name, x=max(x + 3, free), y=TOP - 5, class_="label"))
+            free = max(x + 3, free) + LETTER * (len(name) + 1)
         return join(parts)
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from unihssl.errors import UserError
+from unihssl.experiments.paper import FLOOR
 from unihssl.experiments.results import PARTS, Record, read_all
 from unihssl.experiments.significance import LEVEL, SEEDS_NEEDED, TEST, compare
 from unihssl.experiments.tables import held_out_ratio, summarise
 from unihssl.files import make_folder, write_text
 from unihssl.report.answer import Verdict, accuracies, verdict
 from unihssl.report.charts import COLOURS, Figure, bar_chart, colour
-from unihssl.report.facts import RunFacts
+from unihssl.report.facts import RunFacts, baseline_beside
 from unihssl.report.page import render
 from unihssl.run_folder import RunFolder
 
@@ -47,18 +48,21 @@ def is_single(runs: Sequence[Path]) -> bool:
 
 
 def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
-    """Compare finished runs, or all below folders, in one HTML file; the first run's row is the reference.
+    """Compare finished runs, or all below folders, in one HTML file.
+
+    The reference is the row of the run that is named first; of a folder of runs, Supervised if it is there.
 
     >>> write_comparison(["runs/ours-0", "runs/supervised-0"], "comparison.html")
     PosixPath('comparison.html')
     """
     folders = [Path(run) for run in runs]
     records = read_all(folders)
-    first = next((r for r in records if r.folder.resolve().is_relative_to(folders[0].resolve())), records[0])
+    first = [r for r in records if r.folder.resolve().is_relative_to(folders[0].resolve())] or records
+    reference = next((r for r in first if r.label == FLOOR and not RunFolder(folders[0]).is_run), first[0]).label
     pairs = dict.fromkeys((r.dataset, r.pair) for r in records)
     groups = [[r for r in records if (r.dataset, r.pair) == pair] for pair in pairs]
     values = {
-        "comparisons": [compared(group, first.label) for group in groups],
+        "comparisons": [compared(group, reference) for group in groups],
         "runs": [_described(record) for record in records],
         "test": f"The test: {TEST}; it needs {SEEDS_NEEDED} common seeds or more",
         "parts": PARTS,
@@ -162,4 +166,4 @@ def _described(record: Record) -> dict[str, Any]:
         facts = RunFacts.read(record.folder)
     except UserError:
         return {"record": record, "accuracies": [], "verdict": Verdict("doubt", "cannot be read", [])}
-    return {"record": record, "accuracies": accuracies(facts), "verdict": verdict(facts)}
+    return {"record": record, "accuracies": accuracies(facts), "verdict": verdict(facts, baseline_beside(facts))}

@@ -58,4 +58,6 @@ def duration(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3600, "hours")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{max(seconds, 1):.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
+    if seconds < 1.5:
+        return "1 second"
+    return f"{seconds:.0f} seconds" if seconds < 90 else f"{seconds / 60:.0f} minutes"
