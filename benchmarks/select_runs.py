@@ -96,7 +96,7 @@ def view_agreement(folder: RunFolder, images: list[str], most: int = 500) -> dic
     model, settings = unihssl.load(folder.path, device), settings_of(folder)
     if model.architecture.vector_size:
         return {}
-    samples = decode_images(folder, model, images[:: len(images) // most]).samples.to(device)
+    samples = decode_images(folder, model, images[:: max(1, len(images) // most)]).samples.to(device)
     views = replace(model.views, weak_view=settings.weak_view, flip=settings.flip, strong_view=settings.strong_view)
     seen = (views.test(samples), views.strong(samples, BatchRandom()))
     output = methods.get(model.method).output

@@ -9,7 +9,7 @@ import pytest
 import sklearn
 from PIL import Image
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -139,3 +139,53 @@ def test_joblib_keeps_it(both):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert clone(fitted).get_params() == fitted.get_params() and not hasattr(clone(fitted), "model_")
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory) -> list[str]:
+    folder = tmp_path_factory.mktemp("paths")
+    for i in range(24):
+        Image.fromarray(np.full((8, 8, 3), 80 * (i % 3), np.uint8)).save(folder / f"{i}.png")
+    return [str(folder / f"{i}.png") for i in range(24)]
+
+
+NAMES = np.array(["abc"[i % 3] if i < 12 else None for i in range(24)], dtype=object)
+BRIEF = {"method": "supervised", "epochs": 1, "batch_size": 8, "device": "cpu"}
+
+
+def series(items):
+    return pytest.importorskip("pandas").Series(items)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, lambda p: np.array(p, dtype=object), series])
+def test_the_scorer_takes_paths_as_fit_does(paths, kind):
+    model = HSSLClassifier(**BRIEF, backbone="small_cnn").fit(kind(paths), NAMES)
+    found = label_free_scorer("confidence")(model, kind(paths), NAMES)
+    assert found == pytest.approx(float(model.predict_proba(paths[12:]).max(1).mean()), abs=1e-5)
+
+
+def test_names_and_none_are_searched_with_plain_folds(paths):
+    search = GridSearchCV(
+        HSSLClassifier(**BRIEF, backbone="small_cnn"),
+        {"lr": [0.01]},
+        scoring=label_free_scorer(),
+        cv=KFold(2, shuffle=True, random_state=0),
+        error_score="raise",
+    )
+    assert np.isfinite(search.fit(paths, NAMES).best_score_)
+
+
+def test_the_scorer_takes_lists_and_pipelines_of_one_step():
+    rng = np.random.default_rng(0)
+    truth = np.arange(24) % 3
+    x, y = rng.normal(size=(24, 4)) + 3 * np.eye(4)[truth], np.where(np.arange(24) < 12, truth, -1)
+    model = make_pipeline(HSSLClassifier(**BRIEF)).fit(x, y)
+    assert label_free_scorer()(model, x.tolist(), y) == label_free_scorer()(model[-1], x, y)
+
+
+def test_labels_that_became_text_and_settings_that_are_parameters_are_refused():
+    x = np.random.default_rng(0).normal(size=(6, 4))
+    with pytest.raises(ValueError, match="a label is the text 'nan'"):
+        HSSLClassifier(**BRIEF).fit(x, np.array(["a", "b", "a", "b", "nan", "nan"]))
+    with pytest.raises(ValueError, match="settings: test_fraction is set by the estimator"):
+        HSSLClassifier(**BRIEF, settings={"test_fraction": 0.5}).fit(x, [0, 1, 0, 1, -1, -1])

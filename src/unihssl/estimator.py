@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import check_random_state
+from sklearn.utils import _safe_indexing, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
@@ -60,6 +60,8 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Train on all samples; nothing is held out."""
         samples = self._samples(X, y, reset=True)
         labels = column_or_1d(as_array(y), warn=True)
+        if labels.dtype.kind == "U" and "nan" in labels:
+            raise ValueError("a label is the text 'nan': keep missing ones as None, in a list or an array of objects")
         known = is_known(labels)
         target = target_rows(known, sample_domain)
         check_consistent_length(samples, labels, target)
@@ -103,7 +105,7 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(accuracy_score(labels[known], self.predict(X)[known], sample_weight=weight))
 
-    def _model_for(self, X: Any, ask: Callable[[Model, Any], np.ndarray]) -> np.ndarray:
+    def _model_for(self, X: Any, ask: Callable[[Model, Any], Any]) -> Any:
         check_is_fitted(self)
         samples = self._samples(X, reset=False)
         try:
@@ -113,6 +115,7 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _samples(self, X: Any, y: Any = "no_validation", *, reset: bool) -> np.ndarray:
         """Vectors, images, or paths as an array of objects."""
+        X = X.to_numpy() if hasattr(X, "to_numpy") and X.ndim == 1 else X
         if isinstance(X, list | tuple | np.ndarray) and len(X) and all(isinstance(item, str | Path) for item in X):
             if reset:
                 self.n_features_in_ = 1
@@ -125,6 +128,8 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = self.random_state
         if not isinstance(seed, int | np.integer):
             seed = check_random_state(seed).randint(2**31)
+        if own := {"method", "device", "seed", "test_fraction"} & (self.settings or {}).keys():
+            raise ValueError(f"settings: {min(own)} is set by the estimator")
         named = {name: getattr(self, name) for name in ("backbone", "weights", "epochs", "lr", "batch_size")}
         asked = {name: value for name, value in named.items() if value is not None} | dict(self.settings or {})
         fixed = {"method": self.method, "device": self.device, "seed": int(seed)}
@@ -139,15 +144,14 @@ def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
     """
 
     def score(estimator: Any, X: Any, y: Any = None, sample_domain: Any = None) -> float:
-        steps = getattr(estimator, "steps", None)
-        samples, classifier = (estimator[:-1].transform(X), steps[-1][1]) if steps else (X, estimator)
+        steps = getattr(estimator, "steps", [("", estimator)])
+        samples, classifier = estimator[:-1].transform(X) if len(steps) > 1 else X, steps[-1][1]
         if y is not None or sample_domain is not None:
             known = is_known(as_array(y)) if y is not None else np.ones(len(sample_domain), bool)
             target = target_rows(known, sample_domain)
-            samples = samples[target] if target.any() else samples
-        found = label_free_scores(
-            classifier.model_.predictions(samples).probabilities, classifier.model_.rule, features=None
-        )
+            samples = _safe_indexing(samples, np.flatnonzero(target)) if target.any() else samples
+        predictions = classifier._model_for(samples, Model.predictions)
+        found = label_free_scores(predictions.probabilities, classifier.model_.rule, features=None)
         if name not in found:
             raise ValueError(f"no label-free score is called {name!r}: there are {', '.join(found)}")
         return found[name]

@@ -1,7 +1,9 @@
 """Images of more than 8 bits and of any number of channels, against the values that they were written from."""
 
 import hashlib
+import io
 import os
+import struct
 import sys
 import zlib
 from dataclasses import replace
@@ -16,10 +18,13 @@ import unihssl
 from unihssl.config import Settings
 from unihssl.data.cache import files_signature
 from unihssl.data.decode import content_key
+from unihssl.data.dicom import read_dicom
+from unihssl.data.image_format import codestream_size
 from unihssl.data.images import find_images, upright_size
 from unihssl.data.intensity import Window
 from unihssl.data.pair import DomainPair, load_pair, read_domains
 from unihssl.data.rendering import PNG_16, Rendering, open_to_show, render
+from unihssl.data.tiff import read_tiff
 from unihssl.data.values import upright
 from unihssl.errors import UserError
 from unihssl.evaluation.export_model import describe, random_samples
@@ -454,3 +459,56 @@ def test_features_of_deep_images(tmp_path):
     found = extract_features(root, settings, lambda _: lambda *_: None)
     assert found.x.shape == (12, 64)
     assert "become the 256 grey levels" in found.notes[0]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "JPEG2000", "jp2 in a box"])
+def test_the_size_of_a_compressed_image_is_its_own(kind):
+    file = io.BytesIO()
+    image = Image.fromarray(np.zeros((37, 53, 3), np.uint8))
+    image.save(file, "JPEG" if kind == "JPEG" else "JPEG2000", **({"no_jp2": True} if kind == "JPEG2000" else {}))
+    assert codestream_size(file.getvalue()) == (37, 53)
+    assert codestream_size(file.getvalue()[:20]) is None and codestream_size(b"GIF89a") is None
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "JPEG2000"])
+def test_a_small_dicom_with_a_large_image_in_it_is_not_decoded(kind, monkeypatch):
+    """Room would be made for the large one."""
+    pydicom = pytest.importorskip("pydicom")
+    file = io.BytesIO()
+    Image.fromarray(np.zeros((90, 90), np.uint8)).save(file, kind, **({"no_jp2": True} if kind == "JPEG2000" else {}))
+    about = pydicom.Dataset()
+    about.Rows, about.Columns, about.SamplesPerPixel, about.PhotometricInterpretation = 16, 16, 1, "MONOCHROME2"
+    about.BitsAllocated, about.BitsStored, about.HighBit, about.PixelRepresentation = 8, 8, 7, 0
+    about.PixelData = pydicom.encaps.encapsulate([file.getvalue()])
+    about["PixelData"].VR = "OB"
+    about.file_meta = pydicom.dataset.FileMetaDataset()
+    names = {"JPEG": "JPEGBaseline8Bit", "JPEG2000": "JPEG2000Lossless"}
+    about.file_meta.TransferSyntaxUID = getattr(pydicom.uid, names[kind])
+    whole = io.BytesIO()
+    about.file_meta.MediaStorageSOPClassUID = about.file_meta.MediaStorageSOPInstanceUID = "1.2"
+    pydicom.dcmwrite(whole, about, enforce_file_format=True, implicit_vr=False, little_endian=True)
+    monkeypatch.setattr("unihssl.data.dicom._stored", lambda about: pytest.fail("decoded"))
+    with pytest.raises(ValueError, match="not of the 16x16 that its header says"):
+        read_dicom(whole.getvalue())
+
+
+def test_a_deflated_dicom_is_not_unpacked():
+    with pytest.raises(ValueError, match="deflated DICOM"):
+        read_dicom(bytes(128) + b"DICM" + b"1.2.840.10008.1.2.1.99" + bytes(100))
+
+
+def test_a_tiff_whose_tiles_have_sizes_of_their_own_is_not_decoded(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    content = io.BytesIO()
+    tifffile.imwrite(content, np.zeros((32, 32, 5), np.uint16), photometric="minisblack", tile=(16, 16))
+    whole = bytearray(content.getvalue())
+    at = whole.index(struct.pack("<HHIHH", 259, 3, 1, 1, 0))  # the entry that names the compression
+    whole[at + 8 : at + 10] = struct.pack("<H", 34712)
+    with pytest.raises(ValueError, match="with JPEG2000 is not read"):
+        read_tiff(bytes(whole), 5)
+
+
+def test_the_size_of_a_png_is_read_without_its_pixels(tmp_path, monkeypatch):
+    Image.fromarray(np.zeros((20, 30, 3), np.uint8)).save(tmp_path / "a.png")
+    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda image: pytest.fail("decoded"))
+    assert upright_size(tmp_path / "a.png") == (20, 30)

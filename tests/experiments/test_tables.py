@@ -367,15 +367,19 @@ def test_details():
 
 
 def test_sources_of_the_unlabeled_domain_have_columns_of_their_own():
-    parts = {"b": {"accuracy": 0.9, "macro_f1": 0.5}, "c": {"accuracy": 0.4, "macro_f1": 0.3}}
+    parts = {"b": {"accuracy": 0.9, "macro_f1": 0.5}, "notes": {"accuracy": 0.4, "macro_f1": 0.3}}
     several = [replace(r, pair="a/b+c", result=r.result | {"sources": parts}) for r in TWO[:3]]
     with_sources, without = (markdown(detail_tables(records)) for records in (several, TWO))
-    assert "| unlabeled | b | c | class mean |" in with_sources and "| unlabeled | class mean |" in without
+    assert (
+        "| unlabeled | source b | source notes | class mean |" in with_sources
+        and "| unlabeled | class mean |" in without
+    )
     assert "| 90.0 ± 0.0 | 40.0 ± 0.0 |" in with_sources
     assert (
-        detail_rows(several)[0]["sources"] == pytest.approx({"b": 90, "c": 40}) and "sources" not in detail_rows(TWO)[0]
+        detail_rows(several)[0]["sources"] == pytest.approx({"b": 90, "notes": 40})
+        and "sources" not in detail_rows(TWO)[0]
     )
-    assert ",a/b+c,c,macro_f1,3,30.000," in long_csv(several) and ",b," not in long_csv(TWO)
+    assert ",a/b+c,source notes,macro_f1,3,30.000," in long_csv(several) and ",source " not in long_csv(TWO)
 
 
 def test_what_detail_columns_mean_is_said_once_and_only_of_those_there():

@@ -5,16 +5,18 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from unihssl.data.image_format import check_size
+from unihssl.data.image_format import check_size, codestream_size
 from unihssl.data.values import Range, Values
 from unihssl.errors import UserError
 
+DEFLATED = b"1.2.840.10008.1.2.1.99"  # a transfer syntax that may unpack to any size
+RLE = "1.2.840.10008.1.2.5"
 NOT_DESCRIBED = (AttributeError, TypeError, NotImplementedError)  # what pydicom raises for entries that are damaged
 
 
 def size(file: BinaryIO) -> tuple[int, int]:
     """Height and width, from the header alone."""
-    about = _read(file, stop_before_pixels=True)
+    about = _read(file.read(), stop_before_pixels=True)
     try:
         return int(about.get("Rows", 0)), int(about.get("Columns", 0))
     except NOT_DESCRIBED as error:
@@ -26,7 +28,7 @@ def read_dicom(content: bytes) -> Values:
 
     Files of several frames are refused: one file is one sample.
     """
-    about = _read(io.BytesIO(content))
+    about = _read(content)
     try:
         return _values(about)
     except NOT_DESCRIBED as error:
@@ -40,6 +42,7 @@ def _values(about: Any) -> Values:
     if "PixelData" not in about and "FloatPixelData" not in about:
         raise ValueError(f"a DICOM file without an image ({about.get('Modality', 'of no modality')})")
     check_size(int(about.Rows), int(about.Columns), int(about.get("SamplesPerPixel", 1)))
+    _check_compressed(about)
     pixels = _stored(about)
     bits = int(about.get("BitsStored", 8 * pixels.dtype.itemsize))
     inverted = about.get("PhotometricInterpretation") == "MONOCHROME1"
@@ -57,10 +60,31 @@ def _values(about: Any) -> Values:
     return Values(values, kind, (ends[0], ends[1]), _window(about), inverted)
 
 
-def _read(file: BinaryIO, **options: bool) -> Any:
-    pydicom = _pydicom()
+def _check_compressed(about: Any) -> None:
+    """Refuse a compressed image of another size than the header says: decoders would make room for it."""
+    syntax = about.file_meta.get("TransferSyntaxUID") if hasattr(about, "file_meta") else None
+    if syntax is None or not syntax.is_transfer_syntax or not syntax.is_compressed or "PixelData" not in about:
+        return
     try:
-        return pydicom.dcmread(file, **options)
+        frame = _pydicom().encaps.get_frame(about.PixelData, 0, number_of_frames=1)
+    except Exception as error:
+        raise ValueError(f"its compressed image cannot be found ({error})") from None
+    height, width = int(about.Rows), int(about.Columns)
+    if syntax == RLE:
+        values = height * width * int(about.get("SamplesPerPixel", 1)) * int(about.get("BitsAllocated", 8)) // 8
+        if len(frame) <= 2 * values + 128:
+            return
+    elif codestream_size(frame) == (height, width):
+        return
+    raise ValueError(f"its compressed image is not of the {width}x{height} that its header says")
+
+
+def _read(content: bytes, **options: bool) -> Any:
+    pydicom = _pydicom()
+    if DEFLATED in content:
+        raise ValueError("a deflated DICOM file, which may unpack to any size: save it uncompressed")
+    try:
+        return pydicom.dcmread(io.BytesIO(content), **options)
     except Exception as error:  # a damaged file makes the reader stumble in any way it likes
         raise ValueError(f"not a readable DICOM file ({error})") from None
 
@@ -68,6 +92,7 @@ def _read(file: BinaryIO, **options: bool) -> Any:
 def _pydicom() -> Any:
     try:
         import pydicom
+        import pydicom.encaps
         import pydicom.pixels
     except ImportError:
         raise UserError("reading DICOM files needs pydicom: pip install 'unihssl[medical]'") from None

@@ -119,7 +119,9 @@ def header_size(file: BinaryIO) -> tuple[int, int]:
         return dicom.size(file)
     try:
         with Image.open(file, formats=PILLOW) as image:
-            turned = image.getexif().get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
+            # Behind the pixels of a PNG there may be EXIF, too, for which Pillow would decode them all.
+            known = image.getexif() if image.format != "PNG" or "exif" in image.info else {}
+            turned = known.get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
             return (image.width, image.height) if turned else (image.height, image.width)
     except UnidentifiedImageError:
         if not is_tiff(head):

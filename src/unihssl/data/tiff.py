@@ -15,6 +15,8 @@ BITS, PHOTOMETRIC, ORIENTATION, SAMPLE_FORMAT = 258, 262, 274, 339
 UNSIGNED, SIGNED = 1, 2
 WHITE_IS_ZERO = 0
 ALPHA = (1, 2)  # kinds of extra samples: premultiplied or not
+# Codecs that unpack to the size of a tile, whatever is in it: none, LZW, ZIP, PackBits, LZMA, Zstandard.
+CODECS = {1, 5, 8, 32946, 32773, 34925, 50000}
 NEEDED = "reading this TIFF needs tifffile and imagecodecs: pip install 'unihssl[scientific]'"
 
 
@@ -73,6 +75,11 @@ def _with_tifffile(content: bytes, channels: int) -> Values:
         page = series.keyframe
         pages = int(np.prod(series.shape)) // (page.imagelength * page.imagewidth)
         check_size(page.imagelength, page.imagewidth, pages)
+        if int(page.compression) not in CODECS:
+            name = getattr(page.compression, "name", page.compression)
+            raise ValueError(
+                f"a TIFF of this kind compressed with {name} is not read: save it uncompressed or with ZIP"
+            )
         try:
             pixels = series.asarray()
         except Exception as error:  # of any of the decoders that tifffile finds

@@ -13,10 +13,10 @@ COLUMNS = {
     "unlabeled": ("accuracy", "unlabeled"),
     "macro F1, unlabeled": ("macro_f1", "unlabeled"),
 }
-REMARKS = (
-    f"gap closed: pooled accuracy between {FLOOR} (0%) and {CEILING}, which trains on the unlabeled domain's labels",
+GAP = f"gap closed: pooled accuracy between {FLOOR} (0%) and {CEILING}, which trains on the unlabeled domain's labels"
+MARGIN = (
     f"against {METHOD}: pooled accuracy minus that of {METHOD}, and its 95% interval by the corrected resampled t-test "
-    "over three seeds or more",
+    "over three seeds or more"
 )
 
 
@@ -37,7 +37,7 @@ def _overview(records: Sequence[Record]) -> Table | None:
         rows.append((label, (*means, _gap_closed(pooled, label), _margin(pooled, label, held_out_ratio(records)))))
     name = f"{records[0].dataset}, {BENCHMARK}" if records[0].dataset else "own data"
     title = f"{name}: means over {len({r.pair for r in records})} pairs, %"
-    remarks = REMARKS if {FLOOR, CEILING} <= pooled.keys() else REMARKS[1:]
+    remarks = (GAP, MARGIN) if {FLOOR, CEILING} <= pooled.keys() else (MARGIN,)
     return Table(title, ("", *columns, "gap closed", f"against {METHOD}"), tuple(rows), remarks=remarks)
 
 

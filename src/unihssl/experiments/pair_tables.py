@@ -11,7 +11,7 @@ from unihssl.csv_cells import safe_cell
 from unihssl.data.catalog import DATASETS
 from unihssl.experiments import paper, tables
 from unihssl.experiments.paper import AVERAGE
-from unihssl.experiments.results import LOGGED, PARTS, TRAINING, WHOLE, Record
+from unihssl.experiments.results import LOGGED, PARTS, SOURCE, TRAINING, WHOLE, Record
 from unihssl.experiments.significance import compare
 from unihssl.experiments.tables import Cell, Columns, Summary, Table, by_pair, group_records, row_order, summarise
 
@@ -81,7 +81,7 @@ def detail_rows(records: Sequence[Record]) -> list[dict[str, Any]]:
                 row[name] = found.mean if found else None
             for source in _sources(seeds):
                 found = _summary(seeds, "accuracy", source)
-                row.setdefault("sources", {})[source] = found.mean if found else None
+                row.setdefault("sources", {})[source.removeprefix(SOURCE)] = found.mean if found else None
             row["average"] = averages.get((dataset, experiment, label))
             rows.append(row | _each_seed(seeds))
     return rows
@@ -92,8 +92,8 @@ def _key(column: str) -> str:
 
 
 def _sources(records: Iterable[Record]) -> list[str]:
-    """The sources of the unlabeled domain, where it has several."""
-    return list(dict.fromkeys(name for r in records for name in r.result.get("sources", {})))
+    """The sources of the unlabeled domain, where it has several, as parts of a result."""
+    return list(dict.fromkeys(f"{SOURCE}{name}" for r in records for name in r.result.get("sources", {})))
 
 
 def _averages(records: Sequence[Record]) -> dict[tuple[str, str, str], float]:

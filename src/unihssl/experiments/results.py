@@ -20,6 +20,7 @@ from unihssl.plain_files import is_folder
 from unihssl.run_folder import RunFolder
 
 PARTS = ("pooled", "labeled", "unlabeled")
+SOURCE = "source "
 LOGGED = {"mask_rate": "mask_rate", "pseudo_accuracy": "oracle_pseudo_accuracy"}  # metric -> name in the log
 WHOLE = ("domain_accuracy", "oracle_routing_accuracy")  # metrics of both test parts together
 TRAINING = "unlabeled_training_accuracy"
@@ -83,7 +84,7 @@ class Record:
     def value(self, metric: str, part: str = "pooled") -> float | None:
         """A metric in percent, such as `accuracy` or `class_accuracy/bus`; None where it was not measured.
 
-        A part is pooled, labeled, unlabeled or, where the unlabeled domain has several sources, one of them.
+        A part is pooled, labeled, unlabeled or, where the unlabeled domain has several sources, `source NAME`.
         """
         if metric in LOGGED:
             found = self.last.get(metric)
@@ -93,7 +94,9 @@ class Record:
             found = self.result.get("unlabeled_training", {}).get("accuracy")
         else:
             name, _, of_class = metric.partition("/")
-            found = (self.result.get("sources", {}) | self.result).get(part, {}).get(name)
+            of_source = part.startswith(SOURCE)
+            parts = self.result.get("sources", {}) if of_source else self.result
+            found = parts.get(part.removeprefix(SOURCE), {}).get(name)
             found = found.get(of_class) if isinstance(found, dict) else found
         return None if found is None else 100 * float(found)
 
