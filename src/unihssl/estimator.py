@@ -115,11 +115,15 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _samples(self, X: Any, y: Any = "no_validation", *, reset: bool) -> np.ndarray:
         """Vectors, images, or paths as an array of objects."""
-        X = X.to_numpy() if hasattr(X, "to_numpy") and X.ndim == 1 else X
-        if isinstance(X, list | tuple | np.ndarray) and len(X) and all(isinstance(item, str | Path) for item in X):
+        items = X.to_numpy() if hasattr(X, "to_numpy") and X.ndim == 1 else X
+        if (
+            isinstance(items, list | tuple | np.ndarray)
+            and len(items)
+            and all(isinstance(i, str | Path) for i in items)
+        ):
             if reset:
                 self.n_features_in_ = 1
-            return np.array([Path(item) for item in X], dtype=object)
+            return np.array([Path(item) for item in items], dtype=object)
         if y is None:
             validate_data(self, X, y)  # raises scikit-learn's error
         return np.asarray(validate_data(self, X, reset=reset, allow_nd=True))
