@@ -87,7 +87,7 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities (N, C), columns in the order of `classes_`."""
-        return self._model_for(X, Model.predict_proba)
+        return np.asarray(self._model_for(X, Model.predict_proba))
 
     def predict(self, X: Any) -> np.ndarray:
         """The class of each sample (N,)."""
@@ -96,7 +96,7 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_domain(self, X: Any) -> np.ndarray:
         """The probability that each sample comes from the target domain (N,), if the method tells it."""
-        return self._model_for(X, Model.predict_domain)
+        return np.asarray(self._model_for(X, Model.predict_domain))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy on the samples whose label is known."""
@@ -116,11 +116,8 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _samples(self, X: Any, y: Any = "no_validation", *, reset: bool) -> np.ndarray:
         """Vectors, images, or paths as an array of objects."""
         items = X.to_numpy() if hasattr(X, "to_numpy") and X.ndim == 1 else X
-        if (
-            isinstance(items, list | tuple | np.ndarray)
-            and len(items)
-            and all(isinstance(i, str | Path) for i in items)
-        ):
+        listed = isinstance(items, list | tuple | np.ndarray) and len(items) > 0
+        if listed and all(isinstance(item, str | Path) for item in items):
             if reset:
                 self.n_features_in_ = 1
             return np.array([Path(item) for item in items], dtype=object)
