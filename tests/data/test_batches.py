@@ -216,3 +216,65 @@ def test_seeds_are_mixed_well():
     assert seed_for("test", 1, 2) == seed_for("test", 1, 2)
     different = [("test", 1, 2), ("test", 2, 1), ("test", 1), ("test", 2), ("test", 1, 0), ("other", 1)]
     assert len({seed_for(*parts) for parts in different}) == len(different)
+
+
+def test_a_domain_is_whole_and_shuffled_by_default():
+    samples, labels = torch.arange(20.0).view(-1, 1), torch.tensor([0] * 18 + [1] * 2)
+    domain = TrainingDomain(Store(samples), np.arange(20), VIEWS, 5, 0, labels)
+    assert domain.name == "labeled" and len(domain.batch_rows) == 5
+    assert sorted(row for step in range(4) for row in rows_at(domain, step)) == list(range(20))
+    assert TrainingDomain(Store(samples), np.arange(20), VIEWS, 5, 0, balanced=True).name == "unlabeled"
+
+
+def test_what_is_random_before_a_stage_depends_on_the_stage_alone():
+    data = paired()
+    drawn = []
+    for stage in (0, 1, 0):
+        data.reseed_before(stage)
+        views = [sample.weak for sample in data.labeled.sweep(data.random)]
+        drawn.append((torch.rand(3), torch.cat(views)))
+    assert all(torch.equal(a, b) for a, b in zip(drawn[0], drawn[2], strict=True))
+    assert not torch.equal(drawn[0][0], drawn[1][0]) and not torch.equal(drawn[0][1], drawn[1][1])
+
+
+class Recorder:
+    """In place of the prefetcher, which needs a GPU."""
+
+    def __init__(self, samples, batch, device):
+        self.samples, self.images, self.calls = samples, torch.empty(batch, *samples.shape[1:]), []
+
+    def load(self, key, rows, next_key, next_rows):
+        self.calls.append((key, rows.tolist(), next_key, next_rows.tolist()))
+        self.images = self.samples[rows]
+
+    def settle(self):
+        self.calls.append("settled")
+
+
+def test_samples_elsewhere_are_fetched_once_a_step_and_the_next_ones_ahead(monkeypatch):
+    monkeypatch.setattr("unihssl.data.batches.Prefetcher", Recorder)
+    store, elsewhere = Store(torch.arange(40.0).view(-1, 1)), torch.device("cpu:0")  # is not `cpu` by its name
+    checked = []
+    monkeypatch.setattr(Store, "check", lambda of: checked.append(of is store))
+    shard = (0, 2)
+    domain = TrainingDomain(store, np.arange(10, 40), VIEWS, 8, 0, device=elsewhere, shard=shard)
+    local = TrainingDomain(Store(store.samples), np.arange(10, 40), VIEWS, 8, 0, shard=shard)
+    calls = domain._prefetcher.calls
+
+    def rows(stage, step):
+        return (10 + loaded(local, stage, step).rows).tolist()
+
+    domain.load(0, 0)
+    assert calls == []  # a stage may end before its first step uses anything
+    for _ in range(2):
+        assert domain.samples(RandomStreams()).test[:, 0].tolist() == rows(0, 0)
+    assert calls == [((0, 0), rows(0, 0), (0, 1), rows(0, 1))]
+    domain.load(0, 1)
+    assert calls[1:] == [((0, 1), rows(0, 1), (0, 2), rows(0, 2))]
+    assert domain.samples(RandomStreams()).test[:, 0].tolist() == rows(0, 1) and len(calls) == 2
+    domain.load(1, 1)
+    assert len(calls) == 2
+    domain.samples(RandomStreams())
+    assert calls[2:] == [((1, 1), rows(1, 1), (1, 2), rows(1, 2))] and sum(checked) == 3
+    PairedData(domain, local, 0).settle()
+    assert calls[3:] == ["settled"]

@@ -25,7 +25,11 @@ MODULES = {  # file, tests, and the functions that are meant (empty: all)
     "losses": ("losses.py", ["test_losses.py"], ()),
     "pseudo_labels": ("methods/pseudo_labels.py", ["methods/test_pseudo_labels.py"], ()),
     "split": ("data/split.py", ["data/test_split.py", "data/test_target_labels.py"], ()),
-    "batches": ("data/batches.py", ["data/test_batches.py", "data/test_target_labels.py"], ()),
+    "batches": (
+        "data/batches.py",
+        ["data/test_batches.py", "data/test_target_labels.py", "methods/test_imbalance.py"],
+        (),
+    ),
     "schedules": ("training/optimizer.py", ["training/test_setup.py"], ("schedule_factor", "set_learning_rate")),
 }
 SECONDS = 300  # of one mutant: a change may well make a loop endless
