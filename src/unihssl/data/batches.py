@@ -138,8 +138,7 @@ class TrainingDomain:
 
     def samples(self, random: RandomStreams) -> Samples:
         """The batch of the step that was loaded."""
-        if self._prefetcher and self._fetched != self._step:
-            self._fetch()
+        self._fetch()
         images = self._prefetcher.images if self._prefetcher else self.store.take(self.rows[self.batch_rows])
         return self._samples(images, self.batch_rows, lambda view: random[f"{self.name}/{view}"])
 
