@@ -186,6 +186,7 @@ def test_all_classes_together_take_half_a_group_too_much_at_most():
     for seed in range(50):
         test = split_domain(domain(labels, groups), 0.12, seed).test
         assert len(test) - 0.12 * len(groups) <= max(sizes) / 2
+        assert 13 not in sizes[groups[test]]  # more than twice the 6.12 that its class has room for
 
 
 def test_a_class_of_one_group_stays_in_training_even_if_it_fits():
