@@ -1,5 +1,6 @@
 """`unihssl serve`"""
 
+import warnings
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,6 +61,7 @@ def serve(
         requests=max_requests,
         seconds=timeout,
     )
+    warnings.simplefilter("ignore")  # of decoders, on files that are not to the letter of a standard
     with bind(host, port) as listening, termination_interrupts():
         app = create_app(open_predictor(model, device, nearest=shown), limits, token or None)
         typer.echo(f"Serving {model} at {address(listening)} (Ctrl-C ends)")
