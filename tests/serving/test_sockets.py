@@ -118,10 +118,9 @@ def test_nothing_is_kept_of_closed_connections(running):
 
 
 def test_the_end_cuts_off_requests_without_a_word(running, capfd):
-    with ExitStack() as clients:
-        with running(Limits(seconds=3600)) as address:
-            clients.enter_context(stalled(address))
-            half = clients.enter_context(connect(address))
-            half.sendall(SIZED % 100 + b"half")
-            wait_for(lambda: b"unihssl_body_bytes 4.0" in metrics(address))
+    with ExitStack() as clients, running(Limits(seconds=3600)) as address:
+        clients.enter_context(stalled(address))
+        half = clients.enter_context(connect(address))
+        half.sendall(SIZED % 100 + b"half")
+        wait_for(lambda: b"unihssl_body_bytes 4.0" in metrics(address))
     assert capfd.readouterr().err == ""

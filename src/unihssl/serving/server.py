@@ -1,7 +1,6 @@
 """The service on a port of this machine."""
 
 import asyncio
-import ipaddress
 import socket
 from collections.abc import Callable
 
@@ -11,14 +10,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from unihssl.errors import Setting, UserError
 from unihssl.serving.limits import Limits
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def bind(host: str, port: int) -> socket.socket:
