@@ -5,6 +5,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from unihssl.serving.budget import Budget
 from unihssl.serving.guard import Guard
 from unihssl.serving.limits import Limits
 from unihssl.serving.metrics import Metrics
@@ -39,7 +40,8 @@ def test_requests_and_bytes_of_all_clients_are_limited():
         await send({"type": "http.response.start", "status": 200, "headers": []})
 
     async def talk() -> None:
-        guard = Guard(app, Limits(body_bytes=10, total_bytes=15, requests=2), Metrics())
+        metrics = Metrics()
+        guard = Guard(app, Limits(body_bytes=10, requests=2), metrics, Budget(15, metrics.held))
         first, second = (asyncio.create_task(ask(guard, [b"12", b"34", b"56"])) for _ in range(2))
         while len(given) < 2:
             await asyncio.sleep(0)

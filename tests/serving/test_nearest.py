@@ -14,8 +14,11 @@ from unihssl.run_folder import RunFolder
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A run of two folders of images."""
-    place = tmp_path_factory.mktemp("nearest")
+    return trained(tmp_path_factory.mktemp("nearest"))
+
+
+def trained(place):
+    """A run of two folders of images beside it."""
     labeled, unlabeled = (write_domain(place / name, *colour_images(6, 60 * i, i)) for i, name in enumerate("ab"))
     knobs = {"backbone": "small_cnn", "image_size": 16, "max_steps": 3, "tensorboard": False, "verbose": False}
     unihssl.fit(labeled, unlabeled, place / "run", **knobs)
@@ -42,8 +45,12 @@ def test_nothing_is_shown_unasked_or_without_the_images(run, client, pngs, folde
     asked = {"files": pngs[0]}
     assert client(path=run).post("/predict", files=asked).json()["predictions"][0]["nearest"] is None
     assert client(path=folder).post("/predict?nearest=true", files=asked).json()["predictions"][0]["nearest"] is None
+
+
+def test_images_that_are_gone_are_not_shown(client, pngs, tmp_path):
+    run, asked = trained(tmp_path), {"files": pngs[0]}
     service = client(path=run)
     (run.parent / "b").rename(run.parent / "elsewhere")
-    found = service.post("/predict?nearest=true", files=asked)  # images that are gone since are left out
+    found = service.post("/predict?nearest=true", files=asked)  # gone since the service began
     assert found.status_code == 200 and all(n["domain"] == "labeled" for n in found.json()["predictions"][0]["nearest"])
     assert client(path=run).post("/predict?nearest=true", files=asked).json()["predictions"][0]["nearest"] is None

@@ -5,12 +5,16 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 from served_images import encoded
 
-from unihssl.serving.limits import Limits
+from unihssl.cli.serve import serve
+from unihssl.errors import UserError
+from unihssl.serving.limits import Limits, RefusedError
 
 
 def files(*contents: bytes) -> list:
@@ -74,13 +78,18 @@ def test_health_model_metrics_and_openapi(client, pngs):
     assert about["classes"] == ["cat", "dog", "<b>bird</b>"] and about["heat"] and about["limits"]["files"] == 32
     service.post("/predict", files=files(*pngs[:3]))
     service.post("/predict", content=b"x")
+    assert service.post("/predict?heat=maybe", files=files(pngs[0])).json()["detail"].startswith("heat: ")
     text = service.get("/metrics").text
     assert "unihssl_images_total 3.0" in text and "unihssl_body_bytes 0.0" in text
     assert 'unihssl_requests_total{path="/predict",status="415"} 1.0' in text
     described = service.get("/openapi.json").json()["paths"]["/predict"]["post"]
     assert {"multipart/form-data", "application/json"} == described["requestBody"]["content"].keys()
-    assert {"200", "401", "408", "413", "415", "422", "503"} <= described["responses"].keys()
+    assert {"200", "401", "403", "408", "413", "415", "422", "500", "503"} <= described["responses"].keys()
     assert service.get("/docs").status_code == 404  # FastAPI's would load scripts from elsewhere
+
+
+def multipart(contents: list[bytes]) -> dict:
+    return form(*(HEAD + content + b"\r\n" for content in contents), b"--b--")
 
 
 def form(*parts: bytes) -> dict:
@@ -90,6 +99,7 @@ def form(*parts: bytes) -> dict:
 HEAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.png"\r\n\r\n'
 MANY = files(*(b"x" for _ in range(4)))
 NOISE = np.random.default_rng(0).integers(0, 256, (40, 40, 3), dtype=np.uint8)
+BLANK = encoded(np.zeros((100, 100), np.uint8))
 BMP = encoded(NOISE[:2, :2], "BMP")
 BAD = {  # what is sent, the status, what the answer says
     "no image": ({"json": {"images": []}}, 422, "no image"),
@@ -100,7 +110,8 @@ BAD = {  # what is sent, the status, what the answer says
     "a path in the name": ({"files": [("files", ("/etc/hostname", b""))]}, 415, "/etc/hostname: not an image"),
     "a path as a field": ({"data": {"files": "/etc/hostname"}}, 415, "urlencoded"),
     "other type": ({"content": b"x", "headers": {"content-type": "image/png"}}, 415, "image/png"),
-    "no type": ({"content": b"x"}, 415, "is not read"),
+    "no type": ({"content": b"x"}, 415, "a body without a content type is not read"),
+    "nothing": ({}, 422, "nothing was sent"),
     "not an image": ({"files": files(b"hello")}, 415, "0.png: not an image of a known format"),
     "an unnamed format": ({"files": files(encoded(NOISE, "GIF"))}, 415, "not an image of a known format"),
     "postscript": ({"files": files(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n")}, 415, "not an image"),
@@ -108,13 +119,14 @@ BAD = {  # what is sent, the status, what the answer says
     "one of two": ({"files": files(encoded(NOISE[:5, :5]), b"hello")}, 415, "1.png"),
     "too many files": ({"files": MANY}, 413, "at most 3"),
     "too many pixels": ({"files": files(encoded(np.zeros((101, 100), np.uint8)))}, 413, "at most 0.01 megapixels"),
+    "too many pixels in all": ({"files": files(*3 * [BLANK])}, 413, "at most 0.025 megapixels in all images"),
     "a pixel bomb": ({"files": files(BMP[:18] + struct.pack("<ii", 65536, 65536) + BMP[26:])}, 413, "too many pixels"),
     "too many bytes": ({"content": bytes(60_001)}, 413, "at most 0.06 MB"),
     "no boundary": ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 422, "multipart"),
     "no end": (form(HEAD, encoded(NOISE[:9, :9])), 422, "no image"),
     "a bad header": (form(b"--b\r\n\0\0\0:\r\n\r\nx\r\n--b--"), 422, "multipart"),
 }
-TIGHT = Limits(body_bytes=60_000, pixels=10_000, files=3)
+TIGHT = Limits(body_bytes=60_000, pixels=10_000, request_pixels=25_000, files=3)
 
 
 @pytest.mark.parametrize("case", BAD)
@@ -134,6 +146,76 @@ def test_the_header_of_an_image_refuses_it_before_a_pixel_is_decoded(client, mon
     assert client(TIGHT).post("/predict", files=files(bomb)).status_code == 413
 
 
+def test_a_refused_request_is_not_decoded_further(client, monkeypatch):
+    from unihssl.serving import app
+
+    refused, begun = threading.Event(), []
+
+    def decode(upload, *_):
+        begun.append(upload.name)
+        if upload.name == "0.png":
+            raise RefusedError(422, "damaged")
+        assert refused.wait(60)
+
+    monkeypatch.setattr(app, "cpus", lambda: 2)  # threads that decode
+    monkeypatch.setattr(app, "decode", decode)
+    service = client()
+    assert service.post("/predict", files=files(*30 * [BLANK])).status_code == 422
+    refused.set()
+    monkeypatch.undo()
+    assert service.post("/predict", files=files(BLANK)).status_code == 200  # after all that was waiting
+    assert len(begun) < 5
+
+
+def test_what_fails_is_logged_counted_and_answered_in_one_line(client, monkeypatch, caplog, pngs):
+    from unihssl.serving import app
+
+    def fails(*_):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(app, "answer", fails)
+    service = client()
+    failed = service.post("/predict", files=files(pngs[0]))
+    assert failed.status_code == 500 and failed.json() == {"detail": "the service failed: its log says why"}
+    assert failed.headers["x-content-type-options"] == "nosniff"
+    assert "/predict failed" in caplog.text and "RuntimeError: out of memory" in caplog.text
+    text = service.get("/metrics").text
+    assert 'unihssl_requests_total{path="/predict",status="500"} 1.0' in text
+    assert "unihssl_body_bytes 0.0" in text and "unihssl_active_requests 0.0" in text
+
+
+def test_decoded_images_count_towards_the_bytes_that_are_held(client, monkeypatch):
+    from unihssl.serving import app
+
+    body = multipart(2 * [encoded(NOISE[:2, :2])])
+    size, decoded = len(body["content"]), 2 * 16 * 16 * 3
+    service, real = client(Limits(body_bytes=3 * size, total_bytes=0, files=2)), app.answer  # one request fits
+
+    def answer(*given):  # while the first request is worked on
+        assert f"unihssl_body_bytes {size + decoded}.0" in service.get("/metrics").text
+        second = service.post("/predict", **body)
+        assert second.status_code == 503 and second.headers["retry-after"] == "1"
+        return real(*given)
+
+    monkeypatch.setattr(app, "answer", answer)
+    assert service.post("/predict", **body).status_code == 200
+    assert "unihssl_body_bytes 0.0" in service.get("/metrics").text
+
+
+def test_nothing_is_read_where_no_token_is_needed(client):
+    service = client(token="secret")
+    for path in ("/", "/health", "/elsewhere"):
+        for sent in (b"x", iter([b"x"])):  # of an announced length, and chunked
+            refused = service.post(path, content=sent, headers={"Authorization": "Bearer secret"})
+            assert (refused.status_code, refused.json()["detail"]) == (413, "only /predict reads what is sent")
+
+
+@pytest.mark.parametrize("token", ["two words", "end ", "geh\xe9im", "line\n"])
+def test_a_token_that_no_header_carries_is_refused_at_the_start(token):
+    with pytest.raises(UserError, match="--token: only letters"):
+        serve(Path("run"), token=token)
+
+
 def test_a_token_is_asked_for(client, pngs):
     service = client(token="secret")
     assert service.get("/health").status_code == service.get("/").status_code == 200
@@ -150,7 +232,12 @@ def test_without_a_token_other_sites_are_refused(client):
     service = client()
     for headers in ({"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Origin": "null"}, {"Host": "[::1"}):
         assert service.get("/model", headers=headers).status_code == 403
-    for headers in ({"Host": "localhost:8000"}, {"Host": "[::1]:8000"}, {"Origin": "http://127.0.0.1:8000"}):
+    for headers in (
+        {"Host": "localhost:8000"},
+        {"Host": "[::1]:8000"},
+        {"Host": "127.0.0.2:8000"},
+        {"Origin": "http://127.0.0.1:8000"},
+    ):
         assert service.get("/model", headers=headers).status_code == 200
 
 

@@ -10,7 +10,7 @@ import pytest
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
-EXPECTED = ("401", "415", "ERR_CONNECTION_REFUSED")  # what the tests provoke
+EXPECTED = ("status of 401", "status of 415", "status of 503", "ERR_CONNECTION_REFUSED")  # what the tests provoke
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
 
 GIVE = """([kind, name, text]) => {
@@ -111,6 +111,8 @@ def test_words_stand_beside_the_pictures_or_above_them(page, running, pngs, widt
 def test_the_page_asks_for_the_token(page, running, pngs):
     with running(token="secret") as address:
         page.goto(address)
+        page.get_by_label("This service asks for its token").wait_for()
+        give(page, "drop", "early.png", pngs[1])  # waits for the token
         page.get_by_label("This service asks for its token").fill("guess")
         page.keyboard.press("Enter")
         sync_api.expect(page.locator("#alert")).to_have_text("That is not the token of this service.")
@@ -118,4 +120,37 @@ def test_the_page_asks_for_the_token(page, running, pngs):
         page.keyboard.press("Enter")
         sync_api.expect(page.locator("#about")).to_contain_text("3 classes")
         give(page, "drop", "a.png", pngs[0])
-        assert card(page, "a.png").locator("dd").count() == 3
+        for name in ("early.png", "a.png"):
+            assert card(page, name).locator("dd").count() == 3
+
+
+def test_images_wait_for_a_description_that_is_late(page, running, pngs):
+    asked: list[Any] = []
+    page.route("**/model", lambda route: asked.append(route))
+    with running() as address:
+        page.goto(address)
+        for name in ("a.png", "b.png"):
+            give(page, "drop", name, pngs[0])
+        sync_api.expect(page.locator("h3")).to_have_text(2 * ["Classifying…"])
+        while not asked:
+            page.wait_for_timeout(50)
+        (route,) = asked  # it is asked for once
+        route.continue_()
+        for name in ("a.png", "b.png"):
+            assert card(page, name).locator("dd").count() == 3
+
+
+def test_a_description_that_fails_is_asked_for_again_with_the_next_image(page, running, pngs):
+    busy = {"status": 503, "json": {"detail": "try again soon"}}
+    with running() as address:
+        page.route("**/model", lambda route: route.fulfill(**busy))
+        page.goto(address)
+        sync_api.expect(page.locator("#alert")).to_have_text("try again soon")
+        give(page, "drop", "a.png", pngs[0])
+        failed = card(page, "a.png")
+        assert failed.locator("h3").inner_text() == "Not classified"
+        assert failed.get_by_role("alert").inner_text() == "try again soon"
+        page.unroute("**/model")
+        give(page, "drop", "b.png", pngs[1])
+        assert card(page, "b.png").locator("dd").count() == 3
+        sync_api.expect(page.locator("#alert")).to_be_hidden()

@@ -1,5 +1,6 @@
 """`unihssl serve`"""
 
+import warnings
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +23,9 @@ def serve(
         None, envvar="UNIHSSL_TOKEN", help="What clients send in the header Authorization: Bearer TOKEN."
     ),
     max_mb: float = typer.Option(20, min=0.01, help="Megabytes of one request."),
-    max_megapixels: float = typer.Option(40, min=0.01, help="Megapixels of one image."),
+    max_megapixels: float = typer.Option(
+        40, min=0.01, help="Megapixels of one image; a request may have four times as many."
+    ),
     max_files: int = typer.Option(32, min=1, help="Images of one request."),
     max_requests: int = typer.Option(64, min=1, help="Requests worked on at once; more are told to try again."),
     timeout: float = typer.Option(30, min=0.1, help="Seconds in which a request must have arrived."),
@@ -44,22 +47,26 @@ def serve(
 
     from unihssl.interrupt import termination_interrupts
     from unihssl.serving.app import create_app
+    from unihssl.serving.guard import is_loopback
     from unihssl.serving.limits import MEGA, Limits
     from unihssl.serving.predictor import open_predictor
-    from unihssl.serving.server import address, bind, is_loopback, make_server
+    from unihssl.serving.server import address, bind, make_server
 
+    if token and not all("!" <= sign <= "~" for sign in token):
+        raise UserError("--token: only letters, digits and signs of ASCII, and no spaces")
     if not is_loopback(host) and not token:
         raise UserError(f"--host {host}: other machines reach it, so that a --token is needed (or UNIHSSL_TOKEN)")
     shown = is_loopback(host) and not token if nearest is None else nearest  # behind a proxy there is a token
-    body, pixels = round(max_mb * MEGA), round(max_megapixels * MEGA)
+    pixels = round(max_megapixels * MEGA)
     limits = Limits(
-        body_bytes=body,
-        total_bytes=max(Limits.total_bytes, body),
+        body_bytes=round(max_mb * MEGA),
         pixels=pixels,
+        request_pixels=4 * pixels,
         files=max_files,
         requests=max_requests,
         seconds=timeout,
     )
+    warnings.simplefilter("ignore")  # of decoders, on files that are not to the letter of a standard
     with bind(host, port) as listening, termination_interrupts():
         app = create_app(open_predictor(model, device, nearest=shown), limits, token or None)
         typer.echo(f"Serving {model} at {address(listening)} (Ctrl-C ends)")

@@ -2,7 +2,9 @@
 
 import asyncio
 import hmac
+import ipaddress
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
@@ -10,10 +12,11 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from unihssl.serving.budget import Budget
 from unihssl.serving.limits import MEGA, Limits, RefusedError
 from unihssl.serving.metrics import Metrics
 
-LOOPBACK = {"127.0.0.1", "localhost", "::1"}  # another Host header is another site's name for this machine
+logger = logging.getLogger("unihssl")
 OPEN = {"/", "/health"}  # what needs no token
 PREDICT = "/predict"
 COUNTED = OPEN | {"/metrics", "/model", "/openapi.json", PREDICT}  # what is counted under its own name
@@ -34,9 +37,10 @@ SAFETY = {
 class Guard:
     """ASGI middleware. The application sees a request only when its body is whole and within the limits."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, metrics: Metrics, token: str | None = None) -> None:
-        self._app, self._limits, self._metrics, self._token = app, limits, metrics, token
-        self._held = 0  # bytes of all bodies
+    def __init__(
+        self, app: ASGIApp, limits: Limits, metrics: Metrics, budget: Budget, token: str | None = None
+    ) -> None:
+        self._app, self._limits, self._metrics, self._budget, self._token = app, limits, metrics, budget, token
         self._active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,15 +49,18 @@ class Guard:
         answer, body = self._recorded(scope, send), Body(receive)
         try:
             self._check(scope, Headers(scope=scope))
-            await self._read(body)
+            await self._read(body, scope["path"])
             if body.gone:
                 return
             async with self._turn(scope["path"]):
                 await self._app(scope, body.replay, answer)
         except RefusedError as refused:
             await self._refuse(refused, body, answer)
+        except Exception:
+            logger.exception("%s failed", scope["path"])
+            await self._refuse(RefusedError(500, "the service failed: its log says why"), body, answer)
         finally:
-            self._hold(-len(body.content))
+            self._budget.give_back(len(body.content))
 
     @asynccontextmanager
     async def _turn(self, path: str) -> AsyncIterator[None]:
@@ -79,37 +86,36 @@ class Guard:
             if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
                 raise RefusedError(401, "this service needs its token: send the header Authorization: Bearer TOKEN")
         size = headers.get("content-length", "0")
-        if size.isdecimal() and int(size) > self._limits.body_bytes:
-            raise self._too_large()
+        if size.isdecimal() and int(size) > self._most(scope["path"]):
+            raise self._too_large(scope["path"])
 
-    async def _read(self, body: "Body") -> None:
+    async def _read(self, body: "Body", path: str) -> None:
         """Read all of the body, or raise `RefusedError` at the first byte too many."""
         try:
             async with asyncio.timeout(self._limits.seconds):
                 while not (body.whole or body.gone):
                     chunk = await body.chunk()
-                    if len(body.content) + len(chunk) > self._limits.body_bytes:
-                        raise self._too_large()
-                    if self._held + len(chunk) > self._limits.total_bytes:
-                        raise RefusedError(503, "too many bytes are on their way already: try again soon")
+                    if len(body.content) + len(chunk) > self._most(path):
+                        raise self._too_large(path)
+                    self._budget.take(len(chunk))
                     body.content += chunk
-                    self._hold(len(chunk))
         except TimeoutError:
             raise RefusedError(408, f"the request did not arrive within {self._limits.seconds:g} seconds") from None
 
-    def _too_large(self) -> RefusedError:
-        return RefusedError(413, f"the request is too large: at most {self._limits.body_bytes / MEGA:g} MB are read")
+    def _most(self, path: str) -> int:
+        """Bytes of a body: who has no token cannot use up what is there for /predict."""
+        return self._limits.body_bytes if path == PREDICT else 0
 
-    def _hold(self, change: int) -> None:
-        self._held += change
-        self._metrics.held.set(self._held)
+    def _too_large(self, path: str) -> RefusedError:
+        if path != PREDICT:
+            return RefusedError(413, f"only {PREDICT} reads what is sent")
+        return RefusedError(413, f"the request is too large: at most {self._limits.body_bytes / MEGA:g} MB are read")
 
     async def _refuse(self, refused: RefusedError, body: "Body", send: Send) -> None:
         """Answer, then let a client that is still sending finish, for a moment."""
         content = json.dumps({"detail": refused.detail}).encode()
         headers = {"content-type": "application/json", "content-length": str(len(content)), "connection": "close"}
-        headers |= {503: {"retry-after": "1"}, 401: {"www-authenticate": "Bearer"}}.get(refused.status, {})
-        raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+        raw = [(name.encode(), value.encode()) for name, value in (headers | refused.headers).items()]
         await send({"type": "http.response.start", "status": refused.status, "headers": raw})
         await send({"type": "http.response.body", "body": content, "more_body": True})
         with suppress(TimeoutError):
@@ -132,13 +138,21 @@ class Guard:
         return recorded
 
 
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches the address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _from_this_machine(host: str, origin: str | None) -> bool:
     """Whether the service was asked by a local name, and not by a page of another site."""
     try:
-        name = urlsplit(f"//{host}").hostname
+        name = urlsplit(f"//{host}").hostname or ""
     except ValueError:
         return False
-    return name in LOOPBACK and (origin is None or origin == f"http://{host}")
+    return is_loopback(name) and (origin is None or origin == f"http://{host}")
 
 
 class Body:

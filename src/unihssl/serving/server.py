@@ -1,9 +1,8 @@
 """The service on a port of this machine."""
 
 import asyncio
-import ipaddress
 import socket
-import warnings
+from collections.abc import Callable
 
 import uvicorn
 from fastapi import FastAPI
@@ -11,14 +10,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from unihssl.errors import Setting, UserError
 from unihssl.serving.limits import Limits
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -39,22 +30,47 @@ def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
     """`make_server(app, limits).run([bind(host, port)])` serves until Ctrl-C; requests on their way are answered."""
 
     class Protocol(H11Protocol):
-        """uvicorn waits for the header of a first request without end; this does not."""
+        """Hangs up where uvicorn would wait without end: for the rest of a header, and for an answer to be taken."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self.loop.call_later(limits.seconds, self._hang_up)
+            transport.set_write_buffer_limits(0)  # `pause_writing` as soon as the client takes less than it is sent
+            self.timers: dict[str, asyncio.TimerHandle] = {}
+            self.start("header", transport.close)
 
-        def _hang_up(self) -> None:
-            if self.cycle is None:
-                self.transport.close()
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.cycle and not self.cycle.response_complete:
+                self.stop("header")
+            else:  # the next request has begun
+                self.start("header", self.transport.close)
 
-    warnings.simplefilter("ignore")  # of decoders, on files that are not to the letter of a standard
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self.start("answer", self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self.stop("answer")
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            self.stop("header")
+            self.stop("answer")
+
+        def start(self, name: str, hang_up: Callable[[], None]) -> None:
+            if name not in self.timers:
+                self.timers[name] = self.loop.call_later(limits.seconds, hang_up)
+
+        def stop(self, name: str) -> None:
+            if name in self.timers:
+                self.timers.pop(name).cancel()
+
     config = uvicorn.Config(
         app,
         http=Protocol,
         ws="none",
-        log_level="error",
+        log_level="critical",  # the guard logs what fails; all else are requests that an end cuts off
         access_log=False,
         server_header=False,
         limit_concurrency=limits.connections,

@@ -4,7 +4,8 @@ import base64
 import binascii
 import io
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +33,15 @@ class Upload(NamedTuple):
 async def read_uploads(body: bytes, content_type: str, limits: Limits) -> list[Upload]:
     """The files of a multipart body, or the images of a JSON body."""
     kind = content_type.partition(";")[0].strip().lower()
+    if not body:
+        raise RefusedError(422, "nothing was sent: there is no image in this request")
     if kind == "multipart/form-data":
         uploads = await _of_form(body, content_type, limits)
     elif kind == "application/json":
         uploads = _of_json(body, limits)
     else:
-        raise RefusedError(415, f"'{kind[:80]}' is not read: send multipart/form-data or application/json")
+        given = f"'{kind[:80]}'" if kind else "a body without a content type"
+        raise RefusedError(415, f"{given} is not read: send multipart/form-data or application/json")
     if not uploads:
         raise RefusedError(422, "there is no image in this request")
     if len(uploads) > limits.files:
@@ -45,14 +49,26 @@ async def read_uploads(body: bytes, content_type: str, limits: Limits) -> list[U
     return uploads
 
 
-def decode(upload: Upload, how: Rendering, limits: Limits) -> np.ndarray:
-    """The image (H, W, C) uint8; refused by its header where it is too large, before a pixel is decoded."""
-    name, content = upload
-    try:
-        height, width = header_size(io.BytesIO(content))
+def count_pixels(upload: Upload, limits: Limits) -> int:
+    """By the header of the image, before a pixel is decoded; refused where they are too many."""
+    with _refusing(upload.name, limits):
+        height, width = header_size(io.BytesIO(upload.content))
         if height * width > limits.pixels:
-            raise _too_many_pixels(name, limits)
-        return render(content, how)[0]
+            raise _too_many_pixels(upload.name, limits)
+        return height * width
+
+
+def decode(upload: Upload, how: Rendering, limits: Limits) -> np.ndarray:
+    """The image (H, W, C) uint8."""
+    with _refusing(upload.name, limits):
+        return render(upload.content, how)[0]
+
+
+@contextmanager
+def _refusing(name: str, limits: Limits) -> Iterator[None]:
+    """Whatever is wrong with the file of this name is a refusal."""
+    try:
+        yield
     except RefusedError:
         raise
     except Image.DecompressionBombError:  # so many that Pillow does not even open it
