@@ -16,10 +16,11 @@ from test_images import TO_STORED, png_16
 
 import unihssl
 from unihssl.config import Settings
+from unihssl.data import decode as decode_module
 from unihssl.data.cache import files_signature
 from unihssl.data.decode import content_key
 from unihssl.data.dicom import read_dicom
-from unihssl.data.image_format import codestream_size
+from unihssl.data.image_format import NoDecoderError, codestream_size
 from unihssl.data.images import find_images, upright_size
 from unihssl.data.intensity import Window
 from unihssl.data.pair import DomainPair, load_pair, read_domains
@@ -492,9 +493,90 @@ def test_a_small_dicom_with_a_large_image_in_it_is_not_decoded(kind, monkeypatch
         read_dicom(whole.getvalue())
 
 
-def test_a_deflated_dicom_is_not_unpacked():
-    with pytest.raises(ValueError, match="deflated DICOM"):
-        read_dicom(bytes(128) + b"DICM" + b"1.2.840.10008.1.2.1.99" + bytes(100))
+def test_a_deflated_dicom_is_not_unpacked(monkeypatch):
+    pydicom = pytest.importorskip("pydicom")
+    content = Path(pydicom.data.get_testdata_file("image_dfl.dcm")).read_bytes()
+    monkeypatch.setattr("zlib.decompress", lambda *_: pytest.fail("unpacked"))
+    with pytest.raises(ValueError, match="deflated, which may unpack to any size"):
+        read_dicom(content)
+
+
+def test_a_text_that_names_deflation_is_not_deflated(tmp_path):
+    pydicom = pytest.importorskip("pydicom")
+    about = pydicom.dcmread(pydicom.data.get_testdata_file("CT_small.dcm"))
+    about.ImageComments = "not 1.2.840.10008.1.2.1.99"
+    about.RescaleSlope = 2
+    del about.RescaleIntercept  # which is 0 then
+    about.save_as(tmp_path / "a.dcm")
+    found = read_dicom((tmp_path / "a.dcm").read_bytes())
+    np.testing.assert_array_equal(found.pixels[..., 0], 2 * about.pixel_array)
+
+
+def test_a_directory_of_dicom_files_is_no_image(tmp_path):
+    for name in ("DICOMDIR", "dicomdir", "IM1", "a.IMA"):
+        (tmp_path / name).write_bytes(bytes(128) + b"DICM")
+    assert [path.name for path in find_images(tmp_path)] == ["IM1", "a.IMA"]
+
+
+def test_what_no_package_decodes_is_not_remembered(tmp_path, monkeypatch):
+    """Another package that is installed later may decode it."""
+    folders = two(tmp_path, write_png, 4095, "uint16")
+    real, broken = decode_module.render, {"on": True}
+
+    def render_unless_broken(content, how):
+        if broken["on"]:
+            raise NoDecoderError("no plugin")
+        return real(content, how)
+
+    paths = find_images(folders[0])
+    monkeypatch.setattr(decode_module, "render", render_unless_broken)
+    digests, unreadable, _ = decode_module.decode_files(paths, Rendering((8, 8)), lambda *_: None)
+    assert len(unreadable) == len(paths) and set(digests) == {decode_module.NOT_READ}
+    broken["on"] = False
+    digests, unreadable, _ = decode_module.decode_files(paths, Rendering((8, 8)), lambda *_: None)
+    assert not unreadable and decode_module.NOT_READ not in digests
+    monkeypatch.setattr(
+        "unihssl.data.survey.read_values", lambda *_: (_ for _ in ()).throw(NoDecoderError("no plugin"))
+    )
+    load(*folders, cache=str(tmp_path / "cache"))
+    assert not list((tmp_path / "cache").rglob("surveys/*.npz"))
+
+
+def test_no_data_of_one_band_is_not_a_value():
+    tifffile = pytest.importorskip("tifffile")
+    content, values = io.BytesIO(), np.arange(64, dtype=np.float32).reshape(8, 8)
+    values[0] = -9999
+    tifffile.imwrite(content, values, extratags=[(42113, "s", 0, "-9999", True)])
+    found = read_tiff(content.getvalue(), 3)
+    assert np.isnan(found.pixels[0]).all() and np.nanmin(found.pixels) == 8
+
+
+def test_a_tiff_of_twelve_bits_is_read():
+    tifffile, imagecodecs = pytest.importorskip("tifffile"), pytest.importorskip("imagecodecs")
+    values = np.random.default_rng(0).integers(0, 4096, (16, 16), dtype=np.uint16)
+    content = io.BytesIO()
+    tifffile.imwrite(content, values, bitspersample=12)
+    assert imagecodecs and np.array_equal(read_tiff(content.getvalue(), 3).pixels[..., 0], values)
+
+
+def test_a_tiff_of_five_bands_is_not_taken_for_its_first_three():
+    tifffile = pytest.importorskip("tifffile")
+    content = io.BytesIO()
+    tifffile.imwrite(content, np.zeros((8, 8, 5), np.uint8), photometric="minisblack", planarconfig="contig")
+    assert read_tiff(content.getvalue(), 3).pixels.shape == (8, 8, 5)
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_the_size_of_a_turned_tiff(tmp_path, orientation):
+    Image.fromarray(np.zeros((20, 60, 3), np.uint8)).save(tmp_path / "a.tif", tiffinfo={274: orientation})
+    assert upright_size(tmp_path / "a.tif") == ((20, 60) if orientation == 1 else (60, 20))
+
+
+def test_an_array_with_an_image_of_nothing_is_refused_in_one_line(image_arrays):
+    x = image_arrays[0][0].astype(np.float32) * 100
+    x[3] = np.nan
+    with pytest.raises(UserError, match=r"image 3 of the array: .*; remove it"):
+        unihssl.fit((x, image_arrays[0][1]), x, backbone="small_cnn", epochs=1, verbose=False)
 
 
 def test_a_tiff_whose_tiles_have_sizes_of_their_own_is_not_decoded(tmp_path):

@@ -12,6 +12,7 @@ from typing import TypeVar
 import numpy as np
 from PIL import UnidentifiedImageError
 
+from unihssl.data.image_format import NoDecoderError
 from unihssl.data.images import UNREADABLE
 from unihssl.data.machine import cpus
 from unihssl.data.rendering import Rendering, render
@@ -107,6 +108,8 @@ def decode_files(
             raise error.of(paths[row]) from None
         except UserError as error:  # a package is missing
             raise UserError(f"{paths[row]}: {error}") from None
+        except NoDecoderError as error:
+            return NOT_READ, _reason(content, error)
         except UNREADABLE as error:
             return digest, _reason(content, error)
         if kind:

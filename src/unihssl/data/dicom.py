@@ -5,11 +5,11 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from unihssl.data.image_format import check_size, codestream_size
-from unihssl.data.values import Range, Values
+from unihssl.data.image_format import NoDecoderError, check_size, codestream_size
+from unihssl.data.values import Range, Values, type_limits
 from unihssl.errors import UserError
 
-DEFLATED = b"1.2.840.10008.1.2.1.99"  # a transfer syntax that may unpack to any size
+DEFLATED = "1.2.840.10008.1.2.1.99"  # a transfer syntax that may unpack to any size
 RLE = "1.2.840.10008.1.2.5"
 NOT_DESCRIBED = (AttributeError, TypeError, NotImplementedError)  # what pydicom raises for entries that are damaged
 
@@ -46,13 +46,18 @@ def _values(about: Any) -> Values:
     pixels = _stored(about)
     bits = int(about.get("BitsStored", 8 * pixels.dtype.itemsize))
     inverted = about.get("PhotometricInterpretation") == "MONOCHROME1"
-    if pixels.dtype == np.uint8 and bits == 8 and not _rescaled(about):
+    is_palette = about.get("PhotometricInterpretation") == "PALETTE COLOR"
+    if pixels.dtype == np.uint8 and (is_palette or (bits == 8 and not _rescaled(about))):
         return Values(pixels, inverted=inverted)
     signed = pixels.dtype.kind == "i"
     limits = (-(2.0 ** (bits - 1)), 2.0 ** (bits - 1) - 1) if signed else (0.0, 2.0**bits - 1)
+    limits = type_limits(pixels.dtype) if pixels.dtype.kind == "f" else limits
     slope, intercept = _rescale(about)
     ends = sorted(end * slope + intercept for end in limits)
-    values = np.asarray(_pydicom().pixels.apply_modality_lut(pixels, about)).astype(np.float32)
+    if "ModalityLUTSequence" in about:
+        values = np.asarray(_pydicom().pixels.apply_modality_lut(pixels, about)).astype(np.float32)
+    else:
+        values = (pixels * slope + intercept).astype(np.float32)
     padding = about.get("PixelPaddingValue")
     if isinstance(padding, int):
         values[pixels == padding] = np.nan
@@ -74,17 +79,23 @@ def _check_compressed(about: Any) -> None:
         values = height * width * int(about.get("SamplesPerPixel", 1)) * int(about.get("BitsAllocated", 8)) // 8
         if len(frame) <= 2 * values + 128:
             return
-    elif codestream_size(frame) == (height, width):
+    elif (found := codestream_size(frame)) == (height, width):
         return
+    elif found is None:
+        raise ValueError(f"its transfer syntax, {syntax.name}, is not read: save it uncompressed")
     raise ValueError(f"its compressed image is not of the {width}x{height} that its header says")
 
 
 def _read(content: bytes, **options: bool) -> Any:
     pydicom = _pydicom()
-    if DEFLATED in content:
-        raise ValueError("a deflated DICOM file, which may unpack to any size: save it uncompressed")
     try:
-        return pydicom.dcmread(io.BytesIO(content), **options)
+        file = io.BytesIO(content)
+        pydicom.filereader.read_preamble(file, force=False)
+        about = pydicom.filereader._read_file_meta_info(file)
+        if about.get("TransferSyntaxUID") == DEFLATED:
+            raise ValueError("deflated, which may unpack to any size: save it uncompressed")
+        file.seek(0)
+        return pydicom.dcmread(file, **options)
     except Exception as error:  # a damaged file makes the reader stumble in any way it likes
         raise ValueError(f"not a readable DICOM file ({error})") from None
 
@@ -110,7 +121,8 @@ def _stored(about: Any) -> np.ndarray:
     except Exception as error:  # of any of the decoders that pydicom finds
         syntax = about.file_meta.get("TransferSyntaxUID", "none") if hasattr(about, "file_meta") else "none"
         name = getattr(syntax, "name", syntax)
-        raise ValueError(
+        kind = NoDecoderError if "missing dependencies" in str(error) else ValueError
+        raise kind(
             f"its pixels cannot be decoded (transfer syntax {name}): {' '.join(str(error).split())[:160]}; install "
             "python-gdcm or pylibjpeg-libjpeg, or save it uncompressed"
         ) from None

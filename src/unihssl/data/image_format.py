@@ -13,6 +13,10 @@ TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # the last two are BigTIFF
 MOST_VALUES = Image.MAX_IMAGE_PIXELS or 89_478_485
 
 
+class NoDecoderError(ValueError):
+    """No installed package decodes an image: another one may, so that nothing is remembered of it."""
+
+
 def is_dicom(head: bytes) -> bool:
     return head[128:132] == b"DICM"
 

@@ -7,16 +7,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, Image, ImageOps, TiffImagePlugin, UnidentifiedImageError
 
 from unihssl.data import dicom, tiff
 from unihssl.data.image_format import HEAD, PILLOW, is_dicom, is_known, is_tiff
 from unihssl.plain_files import check_regular
 
-SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".dcm"})
+SUFFIXES = frozenset({".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".webp", ".bmp", ".tif", ".tiff"})
+SUFFIXES |= {".dcm", ".dic", ".dicom", ".ima"}
 # Images that we do not read: of phones, of cameras, of the web; of medicine and microscopes.
-_OTHERS = "heic heif avif jxl jp2 j2k jfif gif psd svg eps ppm pgm pfm tga ico exr hdr fits dng cr2 cr3 nef arw raf rw2"
-_OTHERS += " dicom ima nii mha mhd nrrd svs ndpi czi lif nd2"
+_OTHERS = "heic heif avif jxl jp2 j2k gif psd svg eps ppm pgm pfm tga ico exr hdr fits dng cr2 cr3 nef arw raf rw2"
+_OTHERS += " nii mha mhd nrrd svs ndpi czi lif nd2"
 OTHER_SUFFIXES = frozenset(f".{name}" for name in _OTHERS.split())
 
 # What decoders raise for files that are not images, or are damaged; the last five were found by changing random bytes.
@@ -33,7 +34,7 @@ def find_images(folder: Path) -> list[Path]:
 
 
 def _begins_like_one(path: Path) -> bool:
-    if path.suffix.strip(".0123456789"):
+    if path.suffix.strip(".0123456789") or path.name.upper() == "DICOMDIR":  # a table of contents
         return False
     try:
         check_regular(path)
@@ -122,7 +123,10 @@ def header_size(file: BinaryIO) -> tuple[int, int]:
             # Behind the pixels of a PNG there may be EXIF, too, for which Pillow would decode them all.
             known = image.getexif() if image.format != "PNG" or "exif" in image.info else {}
             turned = known.get(ExifTags.Base.Orientation, 1) in (5, 6, 7, 8)
-            return (image.width, image.height) if turned else (image.height, image.width)
+            width, height = image.size
+            if isinstance(image, TiffImagePlugin.TiffImageFile):  # some versions of Pillow have turned its size already
+                width, height = image.tag_v2[ExifTags.Base.ImageWidth], image.tag_v2[ExifTags.Base.ImageLength]
+            return (width, height) if turned else (height, width)
     except UnidentifiedImageError:
         if not is_tiff(head):
             raise

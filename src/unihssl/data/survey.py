@@ -17,7 +17,7 @@ import numpy as np
 from unihssl.data.cache import files_signature
 from unihssl.data.decode import Progress, spread
 from unihssl.data.domain import Domain
-from unihssl.data.image_format import HEAD, is_deep_png, is_dicom, is_tiff
+from unihssl.data.image_format import HEAD, NoDecoderError, is_deep_png, is_dicom, is_tiff
 from unihssl.data.images import UNREADABLE, open_rgb
 from unihssl.data.intensity import POINTS, Measured, by_channel, measure
 from unihssl.data.rendering import Rendering, read_values
@@ -47,25 +47,27 @@ def survey(domain: Domain, channels: int, cache: Path | None, progress: Progress
     file = cache / "surveys" / f"{signature}.{VERSION}.npz" if cache else None
     found = _recall(file) if file else None
     if found is None:
-        found = _survey_files(paths, channels, progress)
-        if file:
+        found, is_final = _survey_files(paths, channels, progress)
+        if file and is_final:
             with suppress(OSError):  # a full or read-only cache costs time only
                 _keep(file, found)
     return found
 
 
-def _survey_files(paths: Sequence[Path], channels: int, progress: Progress | None) -> Survey:
+def _survey_files(paths: Sequence[Path], channels: int, progress: Progress | None) -> tuple[Survey, bool]:
+    """The survey, and whether it is so for good: another package may decode what none does now."""
     if not any(
         deep for part in spread(lambda rows: [_may_be_deep(paths[r]) for r in rows], len(paths)) for deep in part
     ):
-        return _survey_of([], [], channels)
+        return _survey_of([], [], channels), True
 
-    def look(rows: range) -> list[tuple[Values, np.ndarray] | bool]:
+    def look(rows: range) -> list[tuple[Values, np.ndarray] | bool | None]:
         return [_look(paths[row], channels) for row in rows]
 
     looks = [look for part in spread(look, len(paths), progress) for look in part]
-    deep = [(row, *found) for row, found in enumerate(looks) if not isinstance(found, bool)]
-    return _survey_of(deep, [row for row, found in enumerate(looks) if found is False], channels)
+    deep = [(row, *found) for row, found in enumerate(looks) if isinstance(found, tuple)]
+    unreadable = [row for row, found in enumerate(looks) if not found]
+    return _survey_of(deep, unreadable, channels), None not in looks
 
 
 def _may_be_deep(path: Path) -> bool:
@@ -80,8 +82,8 @@ def _may_be_deep(path: Path) -> bool:
         return False
 
 
-def _look(path: Path, channels: int) -> tuple[Values, np.ndarray] | bool:
-    """What a deep image holds, without its pixels; else whether the image can be read."""
+def _look(path: Path, channels: int) -> tuple[Values, np.ndarray] | bool | None:
+    """What a deep image holds, without its pixels; else whether the image can be read, None if not by what is here."""
     try:
         content = read_bytes(path, MOST_IMAGE)
         values = read_values(content, channels)
@@ -96,6 +98,8 @@ def _look(path: Path, channels: int) -> tuple[Values, np.ndarray] | bool:
         raise error.of(path) from None
     except UserError as error:  # a package is missing: not the file's fault, so nothing is remembered
         raise UserError(f"{path}: {error.args[0]}") from None
+    except NoDecoderError:
+        return None
     except UNREADABLE:
         return False
     return Values(values.pixels[:0], values.kind, values.limits, values.window), found
@@ -118,7 +122,12 @@ def _survey_array(array: np.ndarray, channels: int) -> Survey:
         return _survey_of([], [], channels)
     about = Values(np.empty((0, 0, 1)), array_kind(array), type_limits(array.dtype))
     images = array[..., None] if array.ndim == 3 else array
-    deep = [(row, about, measure(Values(image), channels)) for row, image in enumerate(images)]
+    deep = []
+    for row, image in enumerate(images):
+        try:
+            deep.append((row, about, measure(Values(image), channels)))
+        except ValueError as error:
+            raise UserError(f"image {row} of the array: {error}; remove it") from None
     return _survey_of(deep, [], channels)
 
 

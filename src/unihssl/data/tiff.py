@@ -11,7 +11,8 @@ from unihssl.data.image_format import check_size
 from unihssl.data.values import Values, type_limits, upright, with_alpha
 from unihssl.errors import UserError
 
-BITS, PHOTOMETRIC, ORIENTATION, SAMPLE_FORMAT = 258, 262, 274, 339
+BITS, PHOTOMETRIC, ORIENTATION, SAMPLES, SAMPLE_FORMAT, NO_DATA = 258, 262, 274, 277, 339, 42113
+MOST_SAMPLES = 4  # of a pixel, in what Pillow reads: red, green, blue and alpha, or CMYK
 UNSIGNED, SIGNED = 1, 2
 WHITE_IS_ZERO = 0
 ALPHA = (1, 2)  # kinds of extra samples: premultiplied or not
@@ -36,7 +37,8 @@ def read_tiff(content: bytes, channels: int) -> Values | None:
     try:
         with Image.open(io.BytesIO(content), formats=["TIFF"]) as image:
             assert isinstance(image, TiffImagePlugin.TiffImageFile)
-            if max(image.tag_v2.get(BITS, (1,))) <= 8 and channels in (1, 3):
+            samples = image.tag_v2.get(SAMPLES, 1)
+            if max(image.tag_v2.get(BITS, (1,))) <= 8 and channels in (1, 3) and samples <= MOST_SAMPLES:
                 return None
             grey = _grey(image) if image.n_frames == 1 and channels in (1, 3) else None
     except (UnidentifiedImageError, SyntaxError):
@@ -60,12 +62,16 @@ def _grey(image: TiffImagePlugin.TiffImageFile) -> Values | None:
     bits = image.tag_v2[BITS][0]
     if image.mode not in ("I;16", "I;16B", "F") and not (image.mode == "I" and sample == SIGNED):
         return None
+    if bits not in (16, 32, 64):  # such as 12, which Pillow has put into 16
+        return None
     check_size(image.height, image.width)
     pixels = np.asarray(image)
     kind = {UNSIGNED: "uint", SIGNED: "int"}.get(sample, "float")
     dtype = np.dtype(f"{kind}{bits}")
     orientation, photometric = image.tag_v2.get(ORIENTATION, 1), image.tag_v2.get(PHOTOMETRIC)
     inverted = photometric == WHITE_IS_ZERO
+    if (nodata := image.tag_v2.get(NO_DATA)) is not None:
+        pixels = np.where(pixels == float(str(nodata).strip("\0 ")), np.float32(np.nan), pixels).astype(np.float32)
     return Values(upright(pixels[..., None], orientation), f"TIFF {dtype}", type_limits(dtype), inverted=inverted)
 
 

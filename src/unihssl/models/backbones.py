@@ -163,7 +163,7 @@ def _try_input(encoder: nn.Module, architecture: Architecture) -> None:
     assert side
     try:
         encoder.eval()(torch.zeros(1, architecture.channels, side, side))
-    except (RuntimeError, AssertionError, ValueError) as error:
+    except (RuntimeError, AssertionError, ValueError, TypeError, LookupError) as error:
         reason = str(error).partition("\n")[0]
         ways = f"choose another {Setting('input_size')}"
         raise UserError(f"{architecture.name} cannot take images of {side} pixels ({reason}): {ways}") from None
