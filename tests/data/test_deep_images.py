@@ -594,3 +594,16 @@ def test_the_size_of_a_png_is_read_without_its_pixels(tmp_path, monkeypatch):
     Image.fromarray(np.zeros((20, 30, 3), np.uint8)).save(tmp_path / "a.png")
     monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda image: pytest.fail("decoded"))
     assert upright_size(tmp_path / "a.png") == (20, 30)
+
+
+def test_a_white_mark_on_dark_scans_does_not_hide_that_they_share_few_levels(tmp_path):
+    rng = np.random.default_rng(0)
+    for domain in ("labeled", "unlabeled"):
+        for i in range(12):
+            values = rng.integers(0, 1000, (32, 32))
+            values[0, :6] = 65535  # 0.6%
+            folder = tmp_path / domain / "ab"[i % 2]
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(values.astype(np.uint16)).save(folder / f"{i}.png")
+    notes = " ".join(load(tmp_path / "labeled", tmp_path / "unlabeled").labeled.domain.notes)
+    assert "warning: almost all values share" in notes

@@ -169,10 +169,16 @@ def _ends(window: Window) -> Iterable[tuple[float, float]]:
 
 
 def _levels(values: np.ndarray, low: float, high: float) -> int:
-    """Grey levels from the darkest to the lightest value, the outer 0.1% left out; no more than there are integers."""
+    """Grey levels from the darkest to the lightest value, the outer 0.1% left out; no more than there are integers.
+
+    Where there are enough values to tell, only those levels count that some value has: not all between a dark scan and
+    the white mark on it.
+    """
     first, last = np.clip(_tails(values.reshape(-1), TAIL), low, high)
     whole = bool((values == np.rint(values)).all())
     levels = 1 + round((GREYS - 1) * float(last - first) / (high - low))
+    if values.size >= 8 * GREYS:
+        levels = min(levels, len(np.unique(np.rint((GREYS - 1) * (np.clip(values, first, last) - low) / (high - low)))))
     return min(levels, int(last - first) + 1) if whole else levels
 
 
