@@ -3,10 +3,11 @@
     python rare_classes.py --seeds 3 --json ../results/label-shift/rare_labels.json
 
 The classes of the labeled domain are thinned geometrically, before it is split; so its test digits are thinned alike.
-The unlabeled domain keeps all its digits. Macro F1 counts every class alike.
+The unlabeled domain keeps all its digits. Macro F1 counts every class alike. What is in the file is not run again.
 """
 
 import argparse
+import json
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -45,12 +46,16 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    rows: dict[str, list[dict[str, Any]]] = {}
+    finished = json.loads(arguments.json.read_text()) if arguments.json and arguments.json.exists() else {}
+    rows: dict[str, list[dict[str, Any]]] = {name: of["rows"] for name, of in finished.items()}
     for seed, pair, method, option in product(range(arguments.seeds), arguments.pairs, arguments.methods, OPTIONS):
+        name = f"{method} {pair}, {option}"
+        if any(row["seed"] == seed for row in rows.setdefault(name, [])):
+            continue
         (x, y), unlabeled = map(embedded_digits, pair.split("/"))
         knobs: dict[str, Any] = {"backbone": "small_cnn", "flip": False, "threads": 1, "seed": seed} | OPTIONS[option]
         made = unihssl.fit(thinned(x, y, arguments.ratio, seed), unlabeled, method=method, verbose=False, **knobs)
         row = {f"macro F1, {part}": round(100 * made.result[part]["macro_f1"], 1) for part in PARTS}
         row |= {f"accuracy, {part}": round(100 * made.result[part]["accuracy"], 1) for part in PARTS}
-        rows.setdefault(f"{method} {pair}, {option}", []).append({"seed": seed} | row)
-        report(f"{method} {pair}, {option}", rows[f"{method} {pair}, {option}"], arguments)
+        rows[name].append({"seed": seed} | row)
+        report(name, rows[name], arguments)
