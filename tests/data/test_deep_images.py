@@ -607,3 +607,12 @@ def test_a_white_mark_on_dark_scans_does_not_hide_that_they_share_few_levels(tmp
             Image.fromarray(values.astype(np.uint16)).save(folder / f"{i}.png")
     notes = " ".join(load(tmp_path / "labeled", tmp_path / "unlabeled").labeled.domain.notes)
     assert "warning: almost all values share" in notes
+
+
+def test_arrays_of_one_type_and_two_scales_are_told_apart(image_arrays):
+    """Floats in 0..1 in one domain, in 0..255 in the other."""
+    (x, y), (u, _) = image_arrays
+    small = (x / 255).astype(np.float32)
+    model = unihssl.fit((small, y), u.astype(np.float32), backbone="small_cnn", epochs=1, device="cpu", verbose=False)
+    assert set(model.windows) == {"labeled", "unlabeled"}
+    np.testing.assert_allclose(model.predict_proba(small), model.predict_proba(x), atol=1e-3)

@@ -23,7 +23,7 @@ from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, counted
 from unihssl.data.split import Split, keep_in_training, split_domain, thin_classes
 from unihssl.data.store import Store, fill_store, stored_size
-from unihssl.data.survey import survey
+from unihssl.data.survey import array_kind, survey
 from unihssl.data.target_labels import IN_MEMORY, with_target_labels
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
@@ -220,6 +220,7 @@ def load_pair(
         return part
 
     labeled, unlabeled = load(source, "labeled"), load(target, "unlabeled")
+    labeled, unlabeled = _with_plain_window(labeled, unlabeled), _with_plain_window(unlabeled, labeled)
     if settings.label_shift > 1:
         split = unlabeled.split
         thinned = thin_classes(split.train, unlabeled.domain.labels, settings.label_shift, settings.seed)
@@ -241,6 +242,17 @@ def _refuse_black(part: Part) -> None:
     store, train = part.store, torch.from_numpy(part.split.train)
     if store.samples.dim() == 4 and not any(store.take(rows).any() for rows in torch.split(train, 64)):
         raise UserError(f"{part.domain.name}: all training images are black: nothing can be learnt; export them again")
+
+
+def _with_plain_window(part: Part, other: Part) -> Part:
+    """The part of an array in 0..1 or 0..255 with that as its window, where the other domain's numbers are of one type
+    with it and deep: so that an image of unknown domain is not taken for one of that domain.
+    """
+    array = part.domain.items
+    if not isinstance(array, np.ndarray) or part.windows or (kind := array_kind(array)) not in other.windows:
+        return part
+    high, channels = 1.0 if array.dtype.kind == "f" else 255.0, len(other.windows[kind].low)
+    return replace(part, windows={kind: Window((0.0,) * channels, (high,) * channels, (0.0, high))})
 
 
 def _training_windows(
