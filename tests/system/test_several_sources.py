@@ -1,6 +1,7 @@
 """Several unlabeled sources are trained together and measured one by one."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import unihssl as package
 from unihssl.config import Settings
 from unihssl.data.domain import test_domain as read_test_domain
 from unihssl.data.domain import unlabeled_domain
+from unihssl.data.source import Source, joined
 
 COLORS = {"red": (200, 30, 30), "blue": (30, 30, 200)}
 
@@ -44,6 +46,16 @@ def test_folders_of_one_name_are_told_apart(folders, tmp_path):
     again = photos(tmp_path / "b", 7)
     domain = unlabeled_domain([folders[1], again], ("blue", "red"), Settings())
     assert set(domain.sources) == {"b-1", "b-2"}
+
+
+def test_sources_of_one_name_and_csvs_with_domains_stay_apart():
+    def source(name, **columns):
+        return Source(name, [Path("1.png")], ["1"], [None], columns)
+
+    found = joined([source("f/b"), source("f/y/b"), source("f/z/b-1")])
+    assert found.columns["domain"] == ["b-2", "b-3", "b-1"]
+    both = joined([source("m1.csv", domain=["left"]), source("m2.csv", domain=["left"])])
+    assert both.columns["domain"] == ["m1/left", "m2/left"] and both.names == ["m1/1", "m2/1"]
 
 
 def test_a_csv_names_sources_in_its_column(folders, tmp_path):

@@ -3,6 +3,7 @@
 import csv
 import difflib
 import io
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,11 @@ class Source:
         return {label for label in self.labels if label is not None}
 
 
+def _parts(key: str, source: Source) -> list[str]:
+    """What each sample is of: the source itself, or the part of it that its own column names."""
+    return [f"{key}/{name}" for name in source.columns[DOMAIN]] if DOMAIN in source.columns else [key] * len(source)
+
+
 def joined(sources: Sequence[Source]) -> Source:
     """Several sources as one; names begin with the name of their source, which is also the column `DOMAIN`.
 
@@ -62,7 +68,10 @@ def joined(sources: Sequence[Source]) -> Source:
     if len(sources) == 1:
         return sources[0]
     short = [Path(source.name).stem for source in sources]
-    keys = [name if short.count(name) == 1 else f"{name}-{i}" for i, name in enumerate(short, start=1)]
+    keys = [name if short.count(name) == 1 else "" for name in short]
+    for i, name in enumerate(short):
+        numbered = (f"{name}-{number}" for number in itertools.count(i + 1))
+        keys[i] = keys[i] or next(key for key in numbered if key not in keys)
     arrays = [source.items for source in sources if isinstance(source.items, np.ndarray)]
     shapes = {items.shape[1:] for items in arrays}
     if arrays and (len(arrays) < len(sources) or len(shapes) > 1):
@@ -74,7 +83,7 @@ def joined(sources: Sequence[Source]) -> Source:
         np.concatenate(arrays) if arrays else [item for source in sources for item in source.items],
         [f"{key}/{name}" for key, source in zip(keys, sources, strict=True) for name in source.names],
         [label for source in sources for label in source.labels],
-        columns | {DOMAIN: [key for key, source in zip(keys, sources, strict=True) for _ in source.names]},
+        columns | {DOMAIN: [part for key, source in zip(keys, sources, strict=True) for part in _parts(key, source)]},
         tuple(note for source in sources for note in source.notes),
     )
 
