@@ -11,7 +11,10 @@ def test_train_ends_with_a_report_and_says_what_it_knows_of_the_unlabeled_domain
     arguments = [a for a in train_args(*image_folders, run, test_fraction=0.3) if a != "--no-report"]
     printed = unihssl(*arguments)
     assert printed.code == 0 and f"Report: {run / 'report.html'}" in printed.stderr
-    assert "domain B (unlabeled), no labels needed:" in printed.stderr and "mean confidence on B" in printed.stderr
+    assert (
+        "domain B (unlabeled), no labels needed:" in printed.stderr
+        and "mean confidence on training samples of B" in printed.stderr
+    )
     result = json.loads((run / "result.json").read_text())
     assert result["unlabeled_check"]["n"] == 42 and result["unlabeled_check"]["view_agreement"] is not None
     assert set(json.loads((run / "environment.json").read_text())["data"]) == {"labeled", "unlabeled"}
