@@ -20,7 +20,7 @@ def test_empty_folder(own_folders, tmp_path):
     labeled, unlabeled = own_folders()
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     for pair in ((tmp_path / "empty", unlabeled), (labeled, tmp_path / "empty")):
-        assert f"{tmp_path}/empty: no images found (looked for .bmp, .dcm, .jpeg" in error(pair, tmp_path / "run")
+        assert f"{tmp_path}/empty: no images found (looked for .bmp, .dcm, " in error(pair, tmp_path / "run")
 
 
 def test_missing_folder_and_missing_option(own_folders, tmp_path):

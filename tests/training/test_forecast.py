@@ -41,7 +41,7 @@ def test_long_runs_on_a_cpu_get_a_way_out(monkeypatch) -> None:
 
 def test_the_unit_suits() -> None:
     assert [duration(s) for s in (0.1, 89, 91, 3600, 7200, 90_000, 200_000)] == [
-        *("1 seconds", "89 seconds", "2 minutes", "60 minutes", "2.0 hours", "25.0 hours", "2.3 days")
+        *("1 second", "89 seconds", "2 minutes", "60 minutes", "2.0 hours", "25.0 hours", "2.3 days")
     ]
 
 

@@ -30,7 +30,7 @@ from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.classifier import main_classifier, record_features
-from unihssl.plain_files import is_folder
+from unihssl.plain_files import is_folder, is_there
 from unihssl.run_folder import RunFolder, own_version
 from unihssl.run_schema import MODEL_FORMAT
 
@@ -316,7 +316,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     if isinstance(device, str) and not device.startswith("cuda:"):
         device = pick_device(device)
     if not is_folder(folder.path):
-        what = "is a file, not a" if folder.path.exists() else "no such"
+        what = "is a file, not a" if is_there(folder.path) else "no such"
         raise UserError(f"{folder.path}: {what} run directory or saved model")
     if not folder.model.exists():
         if folder.is_finished:

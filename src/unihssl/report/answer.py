@@ -15,6 +15,7 @@ from unihssl.evaluation.audit import share
 from unihssl.evaluation.collapse_check import doubts
 from unihssl.evaluation.unlabeled_check import in_words
 from unihssl.experiments.paper import FLOOR
+from unihssl.plain_files import is_there
 from unihssl.report.facts import ROLES, RunFacts
 from unihssl.report.markup import percent
 
@@ -169,7 +170,7 @@ def _train_baseline(facts: RunFacts) -> str:
     """The commands that train Supervised beside a run and compare the two; empty if the run's data is not in files."""
     labeled, unlabeled = (str(facts.settings.get(role, "")) for role in ROLES)
     parts = unlabeled.split(SEPARATOR)
-    if not all(Path(source).exists() for source in (labeled, *parts)):
+    if not all(is_there(Path(source)) for source in (labeled, *parts)):
         return ""
     run, general = facts.folder.path, knob_fields(Settings)
     out = str(run.parent / f"{run.name}-supervised")
