@@ -308,6 +308,7 @@ def test_a_mistyped_command_is_one_line_too(args, message):
     [
         (["train", "--labeled", "a", "--unlabeled", "b"], "pass --out RUN"),
         (["evaluate", "missing"], "missing: no such run directory"),
+        (["suggest", "missing", "--out", "-"], "--out -: only unihssl predict prints on standard output"),
         (["predict", "missing", "x.png"], "missing: no such run directory"),
         (["evaluate", "{empty}"], "is {empty} a run directory?"),
         (["predict", "{run}", "missing.png"], "missing.png: no such image or folder"),

@@ -109,8 +109,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # paths that are not UTF-8
     try:
-        outs = [value for option, value in pairwise(sys.argv) if option == "--out"]
-        if "-" in outs and sys.argv[1] != "predict":
+        if (("--out", "-") in pairwise(sys.argv) or "--out=-" in sys.argv) and sys.argv[1] != "predict":
             raise UserError("--out -: only unihssl predict prints on standard output; name a file or a folder")
         sys.exit(app(standalone_mode=False) if len(sys.argv) > 1 else app())
     except UserError as error:

@@ -16,7 +16,7 @@ NOT_DESCRIBED = (AttributeError, TypeError, NotImplementedError)  # what pydicom
 
 def size(file: BinaryIO) -> tuple[int, int]:
     """Height and width, from the header alone."""
-    about = _read(file.read(), stop_before_pixels=True)
+    about = _read(file, stop_before_pixels=True)
     try:
         return int(about.get("Rows", 0)), int(about.get("Columns", 0))
     except NOT_DESCRIBED as error:
@@ -28,7 +28,7 @@ def read_dicom(content: bytes) -> Values:
 
     Files of several frames are refused: one file is one sample.
     """
-    about = _read(content)
+    about = _read(io.BytesIO(content))
     try:
         return _values(about)
     except NOT_DESCRIBED as error:
@@ -86,10 +86,9 @@ def _check_compressed(about: Any) -> None:
     raise ValueError(f"its compressed image is not of the {width}x{height} that its header says")
 
 
-def _read(content: bytes, **options: bool) -> Any:
+def _read(file: BinaryIO, **options: bool) -> Any:
     pydicom = _pydicom()
     try:
-        file = io.BytesIO(content)
         pydicom.filereader.read_preamble(file, force=False)
         about = pydicom.filereader._read_file_meta_info(file)
         if about.get("TransferSyntaxUID") == DEFLATED:
