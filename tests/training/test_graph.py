@@ -280,3 +280,9 @@ def test_no_step_waits_for_the_gpu(method, tmp_path, monkeypatch):
     train(method, tmp_path / "network", graph="network")
     train(method, tmp_path / "replayed")
     assert sum(map(bool, seen)) > 10
+
+
+def test_the_time_of_the_whole_run_is_said(tmp_path, caplog):
+    caplog.set_level("INFO", "unihssl")
+    train("unihssl", tmp_path / "run")
+    assert sum("training will take about" in line for line in caplog.messages) == 1

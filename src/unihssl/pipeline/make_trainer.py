@@ -65,15 +65,15 @@ def make_trainer(
         f"{_sizes(pair, views)}; {placement}"
     )
     costs = None
-    if frozen or fabric.device.type == "cpu":  # a GPU's runs show the time left of a stage
-        with torch.random.fork_rng([]), frozen.rehearsal() if frozen else nullcontext():
-            stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
-            try:
-                costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
-            except (RuntimeError, ValueError):
-                if frozen:  # whose views it must know
-                    raise
-                data.settle()  # it only serves the forecast of the time
+    cuda = [fabric.device] if fabric.device.type == "cuda" else []
+    with torch.random.fork_rng(cuda), frozen.rehearsal() if frozen else nullcontext():
+        stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
+        try:
+            costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
+        except (RuntimeError, ValueError):
+            if frozen:  # whose views it must know
+                raise
+            data.settle()  # it only serves the forecast of the time
     return Trainer(fabric, method, data, settings, folder, fingerprint(settings, params, pair), costs)
 
 
