@@ -151,8 +151,10 @@ class Settings:
         "Imbalance of the labeled classes: weigh their loss by inverse frequency, or train on logits shifted by their "
         "log frequency (Menon et al., 2021).",
     )
-    sampling: Literal["shuffle", "balanced"] = knob(
-        "shuffle", "Labeled samples of a step: all in turn, or every class equally often."
+    sampling: Literal["shuffle", "balanced", "auto"] = knob(
+        "shuffle",
+        "Labeled samples of a step: all in turn, or every class equally often; auto does so where the largest class "
+        "has more than four times the samples of the smallest, unless class_weight is set.",
     )
     optimizer: Literal["sgd", "adamw"] = knob("sgd", "SGD with momentum, or AdamW, which most transformers need.")
     lr: float = knob(5e-4, "Learning rate.", low=0)

@@ -63,10 +63,16 @@ def test_a_pass_has_every_class_equally_often() -> None:
     assert not torch.equal(order, balanced_order(classes, torch.Generator().manual_seed(2)))
 
 
+def thinned(x: np.ndarray, y: np.ndarray, rare: int) -> tuple[np.ndarray, np.ndarray]:
+    """Twenty samples of the first class, `rare` of each other."""
+    rows = np.concatenate([np.flatnonzero(y == one)[: 20 if one == y[0] else rare] for one in np.unique(y)])
+    return x[rows], y[rows]
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch) -> None:
-    (x, y), unlabeled = vector_arrays
-    few = np.concatenate([np.arange(20), [20, 21, 22, 40, 41, 42]])
+@pytest.mark.parametrize("sampling", ["balanced", "auto"])
+def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch, sampling) -> None:
+    labeled, unlabeled = vector_arrays
     seen: list[int] = []
     step = methods.get("supervised").step
 
@@ -76,9 +82,22 @@ def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch) -> Non
 
     monkeypatch.setattr(methods.get("supervised"), "step", noting)
     options = {"method": "supervised", "batch_size": 8, "epochs": 6, "tensorboard": False, "test_fraction": 0}
-    unihssl.fit((x[few], y[few]), unlabeled, tmp_path / "run", sampling="balanced", **options)
+    unihssl.fit(thinned(*labeled, 3), unlabeled, tmp_path / "run", sampling=sampling, **options)
     counts = np.bincount(seen, minlength=3)
     assert counts.min() > 0.25 * counts.sum()
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("rare", "options", "says_so"),
+    [(4, {}, True), (5, {}, False), (4, {"class_weight": "balanced"}, False), (4, {"preset": "paper"}, False)],
+)
+def test_the_default_draws_by_class_where_one_is_rare(vector_arrays, tmp_path, caplog, rare, options, says_so) -> None:
+    caplog.set_level("INFO", "unihssl")
+    labeled, unlabeled = vector_arrays
+    run = {"batch_size": 8, "epochs": 1, "pretrain_epochs": 1, "tensorboard": False, "test_fraction": 0}
+    unihssl.fit(thinned(*labeled, rare), unlabeled, tmp_path / "run", **run, **options)
+    assert ("labeled classes have 4 to 20 samples: each is drawn equally often" in caplog.text) == says_so
 
 
 def test_both_are_refused() -> None:

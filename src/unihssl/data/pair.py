@@ -30,6 +30,7 @@ from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths
 
 ENOUGH_LABELS = 32  # fewer target labels have less than their full share of a step, or they are learnt by heart
+UNEVEN = 4  # times the samples of the smallest class, above which sampling=auto draws by class
 
 Freeze = Callable[[str, Store, Views], tuple[Store, FrozenViews]]
 
@@ -105,7 +106,7 @@ class DomainPair:
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
             store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
-            balanced = role == "labeled" and settings.sampling == "balanced"
+            balanced = role == "labeled" and _draws_by_class(settings, part.domain.labels[train])
             domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced))
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
@@ -133,6 +134,14 @@ class DomainPair:
         rows = np.tile(rows, -(-batch // len(rows)))
         seed, own_labels = seed_for("domain", settings.seed, 3), torch.from_numpy(labels)
         return TrainingDomain(u.store, rows, u.views, batch, seed, own_labels, u.shard, u.device, "target")
+
+
+def _draws_by_class(settings: Settings, labels: np.ndarray) -> bool:
+    """Whether a pass over the labeled training samples has every class equally often."""
+    if settings.sampling != "auto":
+        return settings.sampling == "balanced"
+    counts = np.unique(labels, return_counts=True)[1]
+    return settings.class_weight == "none" and bool(counts.max() > UNEVEN * counts.min())
 
 
 def _shared_batch(role: str, requested: int, samples: int, processes: int) -> int:
