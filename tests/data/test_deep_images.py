@@ -2,28 +2,37 @@
 
 import hashlib
 import io
-import os
-import struct
-import sys
-import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from deep_files import (
+    PER_CLASS,
+    SIDE,
+    domain,
+    get_testdata_file,
+    level,
+    load,
+    pydicom,
+    tifffile,
+    truth,
+    two,
+    values,
+    write_dicom,
+    write_png,
+    write_tiff,
+)
 from PIL import Image
-from test_images import TO_STORED, png_16
+from test_images import TO_STORED
 
 import unihssl
 from unihssl.config import Settings
-from unihssl.data import decode as decode_module
 from unihssl.data.cache import files_signature
 from unihssl.data.decode import content_key
-from unihssl.data.dicom import read_dicom
-from unihssl.data.image_format import NoDecoderError, codestream_size
-from unihssl.data.images import find_images, upright_size
+from unihssl.data.images import upright_size
 from unihssl.data.intensity import Window
-from unihssl.data.pair import DomainPair, load_pair, read_domains
+from unihssl.data.pair import load_pair, read_domains
 from unihssl.data.rendering import PNG_16, Rendering, open_to_show, render
 from unihssl.data.tiff import read_tiff
 from unihssl.data.values import upright
@@ -31,70 +40,6 @@ from unihssl.errors import UserError
 from unihssl.evaluation.export_model import describe, random_samples
 from unihssl.evaluation.extract import extract_features
 from unihssl.evaluation.given_samples import given_domain
-
-pydicom = pytest.importorskip("pydicom")
-tifffile = pytest.importorskip("tifffile")
-get_testdata_file = pytest.importorskip("pydicom.data").get_testdata_file
-
-SIDE = 24
-PER_CLASS = 6
-
-
-def values(number: int, top: float, dtype: str, channels: int = 1) -> np.ndarray:
-    """A ramp with noise, from 0 to `top` in every image."""
-    rng = np.random.default_rng(number)
-    ramp = np.linspace(0, 1, SIDE * SIDE).reshape(SIDE, SIDE, 1) + rng.uniform(-0.1, 0.1, (SIDE, SIDE, channels))
-    ramp = (ramp - ramp.min()) / (ramp.max() - ramp.min()) * top
-    return ramp.astype(dtype) if np.dtype(dtype).kind == "f" else np.rint(ramp).astype(dtype)
-
-
-def write_png(path: Path, pixels: np.ndarray) -> None:
-    path.with_suffix(".png").write_bytes(png_16(pixels, {1: 0, 2: 4, 3: 2, 4: 6}[pixels.shape[2]]))
-
-
-def write_tiff(path: Path, pixels: np.ndarray, **options: object) -> None:
-    more = {"photometric": "rgb"} if pixels.shape[2] == 3 else {"photometric": "minisblack"}
-    tifffile.imwrite(path.with_suffix(".tif"), pixels.squeeze(), **(more | {"planarconfig": "contig"} | options))
-
-
-def write_dicom(path: Path, pixels: np.ndarray, **changes: object) -> None:
-    about = pydicom.dcmread(get_testdata_file("CT_small.dcm"))
-    about.Rows, about.Columns = pixels.shape[:2]
-    about.PixelData = pixels.astype(np.int16).tobytes()
-    about["PixelData"].VR = "OW"
-    del about.PixelPaddingValue
-    for name, value in changes.items():
-        setattr(about, name, value)
-    about.save_as(path.with_suffix(".dcm"))
-
-
-def domain(root: Path, write, top: float, dtype: str, channels: int = 1, start: int = 0, **options: object) -> Path:
-    for number in range(2 * PER_CLASS):
-        folder = root / "ab"[number % 2]
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / str(number), values(start + number, top, dtype, channels), **options)
-    return root
-
-
-def two(root: Path, write, top: float, dtype: str, channels: int = 1, **options: object) -> tuple[Path, Path]:
-    """Two domains of one kind."""
-    a = domain(root / "a", write, top, dtype, channels, **options)
-    return a, domain(root / "b", write, top, dtype, channels, start=50, **options)
-
-
-def load(labeled: Path, unlabeled: Path, **knobs: object) -> DomainPair:
-    settings = Settings(**{"image_size": SIDE, "cache": "none", "test_fraction": 0.25} | knobs)
-    return load_pair(*read_domains(labeled, unlabeled, settings), settings, None, lambda _: lambda *_: None)
-
-
-def level(pixels: np.ndarray, low: float, high: float) -> np.ndarray:
-    """The grey level of each value, in plain arithmetic."""
-    return np.clip((pixels.astype(np.float64) - low) / (high - low), 0, 1) * 255
-
-
-def truth(part, top: float, dtype: str, channels: int = 1, start: int = 0) -> np.ndarray:
-    return np.stack([values(start + int(Path(n).stem), top, dtype, channels) for n in part.domain.names])
-
 
 KINDS = [
     (write_png, 4095, "uint16", 1, "PNG uint16"),
@@ -262,28 +207,6 @@ class TestDicom:
         true = 255 - level(truth(part, 4095, "int16"), window.low[0], window.high[0])
         assert np.abs(part.store.samples.numpy() - true).max() <= 1
 
-    def test_what_cannot_be_read_is_named(self, tmp_path):
-        folders = two(tmp_path, write_dicom, 4095, "int16")
-        frames = Path(get_testdata_file("rtdose.dcm")).read_bytes()
-        (folders[0] / "a/0.dcm").write_bytes(frames)
-        (folders[0] / "a/2.dcm").write_bytes(Path(get_testdata_file("rtplan.dcm")).read_bytes())
-        about = pydicom.dcmread(folders[0] / "a/4.dcm")
-        about.file_meta.TransferSyntaxUID = "1.2.3.4"
-        about.save_as(folders[0] / "a/4.dcm", implicit_vr=False, little_endian=True)
-        (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
-        assert "a/0.dcm: it has 15 frames: save each as a file of its own" in note
-        assert "a/2.dcm: a DICOM file without an image (RTPLAN)" in note
-        assert "a/4.dcm: its pixels cannot be decoded (transfer syntax 1.2.3.4)" in note
-        assert "install python-gdcm or pylibjpeg-libjpeg" in note
-
-    @pytest.mark.parametrize(("package", "extra"), [("pydicom", "medical"), ("tifffile", "scientific")])
-    def test_a_missing_package(self, tmp_path, monkeypatch, package, extra):
-        write, dtype = (write_dicom, "int16") if package == "pydicom" else (write_tiff, "float64")
-        folders = two(tmp_path, write, 4095, dtype)
-        monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(UserError, match=rf"needs {package}.*pip install 'unihssl\[{extra}\]'"):
-            load(*folders)
-
 
 def test_all_black(tmp_path):
     good = domain(tmp_path / "good", write_png, 4095, "uint16")
@@ -302,49 +225,6 @@ def test_all_black(tmp_path):
         good, domain(tmp_path / "b", write_png, 4095, "uint16", start=50), test_fraction=0
     ).labeled.domain.notes
     assert any("1 training images hold one value only" in note for note in notes)
-
-
-def test_what_may_not_be_opened(tmp_path):
-    folders = two(tmp_path, write_png, 4095, "uint16")
-    os.mkfifo(folders[0] / "a/pipe.png")
-    (folders[0] / "a/device.png").symlink_to("/dev/zero")
-    (folders[0] / "a/program.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\nshowpage\n")
-    Image.new("L", (8, 8)).save(folders[0] / "a/other.png", format="GIF")
-    large = bytearray((folders[0] / "a/0.png").read_bytes())
-    large[16:24] = (13370).to_bytes(4, "big") * 2
-    crc = zlib.crc32(large[12:29]).to_bytes(4, "big")
-    large[29:33] = crc
-    (folders[0] / "a/large.png").write_bytes(large)
-    (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
-    assert "skipped 5 of 17 images" in note
-    for why in (
-        "pipe.png: not a regular",
-        "device.png: not a regular",
-        "program.png: not an im",
-        "other.png: not an im",
-    ):
-        assert why in note
-    assert "large.png: 13370x13370x1 are 178,756,900 values, more than 89,478,485: make it smaller" in note
-
-
-def test_files_left_out_are_counted(tmp_path):
-    folders = two(tmp_path, write_png, 4095, "uint16")
-    for name in ("1.HEIC", "2.heic", "3.nii.gz", "list.txt"):
-        (folders[1] / "a" / name).touch()
-    note = "3 files are left out by suffix (2 .heic, 1 .nii): convert to PNG, JPEG or TIFF"
-    assert any(note in text for text in load(*folders).unlabeled.domain.notes)
-
-
-def test_a_file_without_a_suffix_is_what_its_bytes_say(tmp_path):
-    unlabeled = two(tmp_path, write_png, 4095, "uint16")[1]
-    plain = len(find_images(unlabeled))
-    image = next(unlabeled.rglob("*.png")).read_bytes()
-    for name, content in {"IM0": image, "1.2.840.55": image, "notes": b"text", "list.7z": image, "empty": b""}.items():
-        (unlabeled / "a" / name).write_bytes(content)
-    (unlabeled / "a" / "scan").write_bytes(bytes(128) + b"DICM")
-    os.mkfifo(unlabeled / "a" / "pipe")
-    added = {path.name for path in find_images(unlabeled)} - {f.name for f in unlabeled.rglob("*.png")}
-    assert added == {"IM0", "1.2.840.55", "scan"} and len(find_images(unlabeled)) == plain + 3
 
 
 def test_the_survey_is_kept(tmp_path, monkeypatch):
@@ -462,88 +342,7 @@ def test_features_of_deep_images(tmp_path):
     assert "become the 256 grey levels" in found.notes[0]
 
 
-@pytest.mark.parametrize("kind", ["JPEG", "JPEG2000", "jp2 in a box"])
-def test_the_size_of_a_compressed_image_is_its_own(kind):
-    file = io.BytesIO()
-    image = Image.fromarray(np.zeros((37, 53, 3), np.uint8))
-    image.save(file, "JPEG" if kind == "JPEG" else "JPEG2000", **({"no_jp2": True} if kind == "JPEG2000" else {}))
-    assert codestream_size(file.getvalue()) == (37, 53)
-    assert codestream_size(file.getvalue()[:20]) is None and codestream_size(b"GIF89a") is None
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "JPEG2000"])
-def test_a_small_dicom_with_a_large_image_in_it_is_not_decoded(kind, monkeypatch):
-    """Room would be made for the large one."""
-    pydicom = pytest.importorskip("pydicom")
-    file = io.BytesIO()
-    Image.fromarray(np.zeros((90, 90), np.uint8)).save(file, kind, **({"no_jp2": True} if kind == "JPEG2000" else {}))
-    about = pydicom.Dataset()
-    about.Rows, about.Columns, about.SamplesPerPixel, about.PhotometricInterpretation = 16, 16, 1, "MONOCHROME2"
-    about.BitsAllocated, about.BitsStored, about.HighBit, about.PixelRepresentation = 8, 8, 7, 0
-    about.PixelData = pydicom.encaps.encapsulate([file.getvalue()])
-    about["PixelData"].VR = "OB"
-    about.file_meta = pydicom.dataset.FileMetaDataset()
-    names = {"JPEG": "JPEGBaseline8Bit", "JPEG2000": "JPEG2000Lossless"}
-    about.file_meta.TransferSyntaxUID = getattr(pydicom.uid, names[kind])
-    whole = io.BytesIO()
-    about.file_meta.MediaStorageSOPClassUID = about.file_meta.MediaStorageSOPInstanceUID = "1.2"
-    pydicom.dcmwrite(whole, about, enforce_file_format=True, implicit_vr=False, little_endian=True)
-    monkeypatch.setattr("unihssl.data.dicom._stored", lambda about: pytest.fail("decoded"))
-    with pytest.raises(ValueError, match="not of the 16x16 that its header says"):
-        read_dicom(whole.getvalue())
-
-
-def test_a_deflated_dicom_is_not_unpacked(monkeypatch):
-    pydicom = pytest.importorskip("pydicom")
-    content = Path(pydicom.data.get_testdata_file("image_dfl.dcm")).read_bytes()
-    monkeypatch.setattr("zlib.decompress", lambda *_: pytest.fail("unpacked"))
-    with pytest.raises(ValueError, match="deflated, which may unpack to any size"):
-        read_dicom(content)
-
-
-def test_a_text_that_names_deflation_is_not_deflated(tmp_path):
-    pydicom = pytest.importorskip("pydicom")
-    about = pydicom.dcmread(pydicom.data.get_testdata_file("CT_small.dcm"))
-    about.ImageComments = "not 1.2.840.10008.1.2.1.99"
-    about.RescaleSlope = 2
-    del about.RescaleIntercept  # which is 0 then
-    about.save_as(tmp_path / "a.dcm")
-    found = read_dicom((tmp_path / "a.dcm").read_bytes())
-    np.testing.assert_array_equal(found.pixels[..., 0], 2 * about.pixel_array)
-
-
-def test_a_directory_of_dicom_files_is_no_image(tmp_path):
-    for name in ("DICOMDIR", "dicomdir", "IM1", "a.IMA"):
-        (tmp_path / name).write_bytes(bytes(128) + b"DICM")
-    assert [path.name for path in find_images(tmp_path)] == ["IM1", "a.IMA"]
-
-
-def test_what_no_package_decodes_is_not_remembered(tmp_path, monkeypatch):
-    """Another package that is installed later may decode it."""
-    folders = two(tmp_path, write_png, 4095, "uint16")
-    real, broken = decode_module.render, {"on": True}
-
-    def render_unless_broken(content, how):
-        if broken["on"]:
-            raise NoDecoderError("no plugin")
-        return real(content, how)
-
-    paths = find_images(folders[0])
-    monkeypatch.setattr(decode_module, "render", render_unless_broken)
-    digests, unreadable, _ = decode_module.decode_files(paths, Rendering((8, 8)), lambda *_: None)
-    assert len(unreadable) == len(paths) and set(digests) == {decode_module.NOT_READ}
-    broken["on"] = False
-    digests, unreadable, _ = decode_module.decode_files(paths, Rendering((8, 8)), lambda *_: None)
-    assert not unreadable and decode_module.NOT_READ not in digests
-    monkeypatch.setattr(
-        "unihssl.data.survey.read_values", lambda *_: (_ for _ in ()).throw(NoDecoderError("no plugin"))
-    )
-    load(*folders, cache=str(tmp_path / "cache"))
-    assert not list((tmp_path / "cache").rglob("surveys/*.npz"))
-
-
 def test_no_data_of_one_band_is_not_a_value():
-    tifffile = pytest.importorskip("tifffile")
     content, values = io.BytesIO(), np.arange(64, dtype=np.float32).reshape(8, 8)
     values[0] = -9999
     tifffile.imwrite(content, values, extratags=[(42113, "s", 0, "-9999", True)])
@@ -552,7 +351,7 @@ def test_no_data_of_one_band_is_not_a_value():
 
 
 def test_a_tiff_of_twelve_bits_is_read():
-    tifffile, imagecodecs = pytest.importorskip("tifffile"), pytest.importorskip("imagecodecs")
+    imagecodecs = pytest.importorskip("imagecodecs")
     values = np.random.default_rng(0).integers(0, 4096, (16, 16), dtype=np.uint16)
     content = io.BytesIO()
     tifffile.imwrite(content, values, bitspersample=12)
@@ -560,7 +359,6 @@ def test_a_tiff_of_twelve_bits_is_read():
 
 
 def test_a_tiff_of_five_bands_is_not_taken_for_its_first_three():
-    tifffile = pytest.importorskip("tifffile")
     content = io.BytesIO()
     tifffile.imwrite(content, np.zeros((8, 8, 5), np.uint8), photometric="minisblack", planarconfig="contig")
     assert read_tiff(content.getvalue(), 3).pixels.shape == (8, 8, 5)
@@ -572,37 +370,13 @@ def test_the_size_of_a_turned_tiff(tmp_path, orientation):
     assert upright_size(tmp_path / "a.tif") == ((20, 60) if orientation == 1 else (60, 20))
 
 
-def test_an_array_with_an_image_of_nothing_is_refused_in_one_line(image_arrays):
-    x = image_arrays[0][0].astype(np.float32) * 100
-    x[3] = np.nan
-    with pytest.raises(UserError, match=r"image 3 of the array: .*; remove it"):
-        unihssl.fit((x, image_arrays[0][1]), x, backbone="small_cnn", epochs=1, verbose=False)
-
-
-def test_a_tiff_whose_tiles_have_sizes_of_their_own_is_not_decoded(tmp_path):
-    tifffile = pytest.importorskip("tifffile")
-    content = io.BytesIO()
-    tifffile.imwrite(content, np.zeros((32, 32, 5), np.uint16), photometric="minisblack", tile=(16, 16))
-    whole = bytearray(content.getvalue())
-    at = whole.index(struct.pack("<HHIHH", 259, 3, 1, 1, 0))  # the entry that names the compression
-    whole[at + 8 : at + 10] = struct.pack("<H", 34712)
-    with pytest.raises(ValueError, match="with JPEG2000 is not read"):
-        read_tiff(bytes(whole), 5)
-
-
-def test_the_size_of_a_png_is_read_without_its_pixels(tmp_path, monkeypatch):
-    Image.fromarray(np.zeros((20, 30, 3), np.uint8)).save(tmp_path / "a.png")
-    monkeypatch.setattr("PIL.ImageFile.ImageFile.load", lambda image: pytest.fail("decoded"))
-    assert upright_size(tmp_path / "a.png") == (20, 30)
-
-
 def test_a_white_mark_on_dark_scans_does_not_hide_that_they_share_few_levels(tmp_path):
     rng = np.random.default_rng(0)
-    for domain in ("labeled", "unlabeled"):
+    for role in ("labeled", "unlabeled"):
         for i in range(12):
             values = rng.integers(0, 1000, (32, 32))
             values[0, :6] = 65535  # 0.6%
-            folder = tmp_path / domain / "ab"[i % 2]
+            folder = tmp_path / role / "ab"[i % 2]
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(values.astype(np.uint16)).save(folder / f"{i}.png")
     notes = " ".join(load(tmp_path / "labeled", tmp_path / "unlabeled").labeled.domain.notes)
