@@ -72,6 +72,22 @@ def test_every_kind_keeps_its_values(tmp_path, write, top, dtype, channels, kind
     assert window.low[0] <= offset and window.high[0] == pytest.approx(top + offset, rel=0.07)
 
 
+@pytest.mark.parametrize("options", [{}, {"extratags": [(42113, "s", 0, "7", True)]}])
+@pytest.mark.parametrize("dtype", ["int32", "uint32"])
+def test_large_whole_numbers_keep_small_differences(tmp_path, dtype, options):
+    """float32 has steps of 128 there."""
+    start = 2**31 - 5000
+
+    def write(path: Path, pixels: np.ndarray) -> None:
+        write_tiff(path, (pixels + start).astype(dtype), **options)
+
+    part = load(*two(tmp_path, write, 4095, "int64")).labeled
+    window = part.windows[f"TIFF {dtype}"]
+    assert start - 300 <= window.low[0] <= start and start + 4095 <= window.high[0] <= start + 4395
+    true = level(truth(part, 4095, "int64") + start, window.low[0], window.high[0])
+    assert np.abs(part.store.samples.numpy() - true).max() <= 1
+
+
 def test_full_and_fixed_and_percentile(tmp_path):
     a, b = two(tmp_path, write_png, 4095, "uint16")
     full = load(a, b, intensity="full").labeled

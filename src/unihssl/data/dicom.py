@@ -6,7 +6,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from unihssl.data.image_format import NoDecoderError, check_size, codestream_size
-from unihssl.data.values import Range, Values, type_limits
+from unihssl.data.values import Range, Values, float_type, type_limits
 from unihssl.errors import UserError
 
 DEFLATED = "1.2.840.10008.1.2.1.99"  # a transfer syntax that may unpack to any size
@@ -55,9 +55,9 @@ def _values(about: Any) -> Values:
     slope, intercept = _rescale(about)
     ends = sorted(end * slope + intercept for end in limits)
     if "ModalityLUTSequence" in about:
-        values = np.asarray(_pydicom().pixels.apply_modality_lut(pixels, about)).astype(np.float32)
+        values = np.asarray(_pydicom().pixels.apply_modality_lut(pixels, about)).astype(float_type(pixels))
     else:
-        values = (pixels * slope + intercept).astype(np.float32)
+        values = (pixels * slope + intercept).astype(float_type(pixels))
     padding = about.get("PixelPaddingValue")
     if isinstance(padding, int):
         values[pixels == padding] = np.nan

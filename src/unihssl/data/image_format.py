@@ -9,7 +9,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 PILLOW = ("JPEG", "PNG", "WEBP", "BMP", "TIFF")  # Pillow knows more, some of which start other programs
 FRAME_HEADERS = {*range(0xC0, 0xD0), 0xF7} - {0xC4, 0xC8, 0xCC}  # markers of JPEG with its size; 0xF7 is JPEG-LS
 TIFF = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")  # the last two are BigTIFF
-# Numbers in an image of more than 8 bits: it is read whole by every thread, and takes 4 bytes for each while scaled.
+# Numbers in an image of more than 8 bits: read whole by every thread, it takes 4 or 8 bytes for each while scaled.
 MOST_VALUES = Image.MAX_IMAGE_PIXELS or 89_478_485
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from unihssl.config import fixed_window
-from unihssl.data.values import Values
+from unihssl.data.values import Values, float_type
 from unihssl.errors import Setting, UserError
 
 GREYS = 256
@@ -70,7 +70,7 @@ def _quantiles(plane: np.ndarray) -> np.ndarray:
         raise ValueError("it holds no finite value")
     some = finite[:: -(-len(finite) // LARGEST)]
     middle = np.quantile(some, (np.arange(POINTS) + 0.5) / POINTS)
-    return np.concatenate([[finite.min()], middle, [finite.max()]]).astype(np.float32)
+    return np.concatenate([[finite.min()], middle, [finite.max()]]).astype(float_type(plane))
 
 
 def decide_windows(

@@ -15,7 +15,7 @@ from unihssl.data.images import load_square, open_rgb
 from unihssl.data.intensity import Window, window_for
 from unihssl.data.png_check import checked_png
 from unihssl.data.tiff import read_tiff
-from unihssl.data.values import Values, fitted, shown, type_limits, upright, with_alpha
+from unihssl.data.values import Values, fitted, float_type, shown, type_limits, upright, with_alpha
 from unihssl.plain_files import MOST_IMAGE, read_bytes
 
 ORIENTATION = 0x0112
@@ -43,8 +43,13 @@ class Rendering:
         text = f"{self.size[0]}x{self.size[1]}"
         if self.channels != 3:
             text += f" {self.channels}"
-        windows = {kind: [(w.low, w.high) for w in found] for kind, found in self.windows.items()}
+        windows = {_precise(kind): [(w.low, w.high) for w in found] for kind, found in self.windows.items()}
         return f"{text} {json.dumps(windows, sort_keys=True)}" if windows else text
+
+
+def _precise(kind: str) -> str:
+    """A kind of storage, for keys; doubles and whole numbers of 32 bits were once scaled in float32."""
+    return f"{kind} in float64" if kind.endswith(("int32", "64")) else kind
 
 
 def render(content: bytes, how: Rendering) -> tuple[np.ndarray, str]:
@@ -87,8 +92,9 @@ def _channel_ends(window: Window | None, channel: int) -> tuple[float, float]:
 
 def _plane(values: Values, plane: np.ndarray, ends: tuple[float, float], size: tuple[int, int]) -> np.ndarray:
     low, high = ends
-    grey = np.nan_to_num(plane.astype(np.float32), nan=high if values.inverted else low, posinf=high, neginf=low)
-    grey = np.clip((grey - np.float32(low)) * np.float32(255 / (high - low)), 0, 255, out=grey)
+    wide: np.ndarray = plane.astype(float_type(plane))
+    np.nan_to_num(wide, copy=False, nan=high if values.inverted else low, posinf=high, neginf=low)
+    grey = np.clip((wide - low) * (255 / (high - low)), 0, 255, out=wide).astype(np.float32, copy=False)
     if values.inverted:
         np.subtract(255, grey, out=grey)
     if values.alpha is not None:

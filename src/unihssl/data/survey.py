@@ -26,7 +26,7 @@ from unihssl.data.values import Values, WrongChannelsError, fitted, type_limits
 from unihssl.errors import UserError
 from unihssl.plain_files import BAD_NUMPY, MOST_IMAGE, check_regular, read_bytes
 
-VERSION = 2  # raise it whenever the same files would be measured otherwise
+VERSION = 3  # raise it whenever the same files would be measured otherwise
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image, TiffImagePlugin, UnidentifiedImageError
 
 from unihssl.data.image_format import check_size
-from unihssl.data.values import Values, type_limits, upright, with_alpha
+from unihssl.data.values import Values, float_type, type_limits, upright, with_alpha
 from unihssl.errors import UserError
 
 BITS, PHOTOMETRIC, ORIENTATION, SAMPLES, SAMPLE_FORMAT, NO_DATA = 258, 262, 274, 277, 339, 42113
@@ -71,7 +71,7 @@ def _grey(image: TiffImagePlugin.TiffImageFile) -> Values | None:
     orientation, photometric = image.tag_v2.get(ORIENTATION, 1), image.tag_v2.get(PHOTOMETRIC)
     inverted = photometric == WHITE_IS_ZERO
     if (nodata := image.tag_v2.get(NO_DATA)) is not None:
-        pixels = np.where(pixels == float(str(nodata).strip("\0 ")), np.float32(np.nan), pixels).astype(np.float32)
+        pixels = np.where(pixels == float(str(nodata).strip("\0 ")), np.nan, pixels).astype(float_type(pixels))
     return Values(upright(pixels[..., None], orientation), f"TIFF {dtype}", type_limits(dtype), inverted=inverted)
 
 
@@ -101,7 +101,7 @@ def _with_tifffile(content: bytes, channels: int) -> Values:
     kind = "" if pixels.dtype == np.uint8 else f"TIFF {pixels.dtype}"
     limits = type_limits(pixels.dtype)
     if nodata is not None:
-        pixels = np.where(pixels == nodata, np.float32(np.nan), pixels).astype(np.float32)
+        pixels = np.where(pixels == nodata, np.nan, pixels).astype(float_type(pixels))
     pixels, alpha = with_alpha(upright(pixels, orientation), channels if has_alpha else 0, limits)
     return Values(pixels, kind, limits, inverted=inverted, alpha=alpha)
 

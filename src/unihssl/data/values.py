@@ -1,6 +1,7 @@
 """The numbers of an image as its file has them, of any depth and any number of channels."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -48,9 +49,14 @@ def fitted(pixels: np.ndarray, channels: int) -> np.ndarray:
     if (found, channels) == (1, 3):
         return np.repeat(pixels, 3, axis=-1)
     if (found, channels) == (3, 1):
-        luma = (pixels @ np.array([0.299, 0.587, 0.114]))[..., None]
-        return np.asarray(np.rint(luma).astype(np.uint8) if pixels.dtype == np.uint8 else luma.astype(np.float32))
+        luma: np.ndarray = (pixels @ np.array([0.299, 0.587, 0.114]))[..., None]
+        return np.rint(luma).astype(np.uint8) if pixels.dtype == np.uint8 else luma.astype(float_type(pixels))
     raise WrongChannelsError(found, channels)
+
+
+def float_type(pixels: np.ndarray) -> np.dtype[Any]:
+    """float32, or float64 for what that cannot hold: whole numbers of 32 bits and more, doubles."""
+    return np.result_type(pixels.dtype, np.float32)
 
 
 def shown(pixels: np.ndarray) -> np.ndarray:
