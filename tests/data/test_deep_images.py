@@ -229,7 +229,7 @@ def test_all_black(tmp_path):
     deep = domain(tmp_path / "deep", lambda path, x: write_png(path, 0 * x), 1, "uint16")
     for number, path in enumerate(deep.rglob("*.png")):
         path.write_bytes(path.read_bytes() + bytes(number))
-    with pytest.raises(UserError, match=r"deep: all training images \(PNG uint16\) hold the one value 0: nothing can"):
+    with pytest.raises(UserError, match=r"deep: all training images \(PNG uint16\) hold the one value 0: .*; export"):
         load(deep, good)
     plain = domain(
         tmp_path / "plain", lambda p, x: Image.fromarray(x[..., 0] * 0).save(p.with_suffix(".png")), 1, "uint8"
@@ -241,6 +241,32 @@ def test_all_black(tmp_path):
         good, domain(tmp_path / "b", write_png, 4095, "uint16", start=50), test_fraction=0
     ).labeled.domain.notes
     assert any("1 training images hold one value only" in note for note in notes)
+
+
+def test_a_blank_deep_image_is_noted_where_there_are_others(tmp_path):
+    def plain(path: Path, pixels: np.ndarray) -> None:
+        Image.fromarray(pixels[..., 0]).save(path.with_suffix(".png"))
+
+    folders = two(tmp_path, plain, 255, "uint8")
+    write_png(folders[0] / "a/0", np.full((SIDE, SIDE, 1), 700, np.uint16))
+    for _ in range(2):  # the second time as the cache has it
+        part = load(*folders, test_fraction=0, cache=str(tmp_path / "cache")).labeled
+        (note,) = part.domain.notes
+        assert note.endswith("a: warning: 1 of the training images (PNG uint16) hold the one value 700")
+        assert len(part.domain) == 2 * PER_CLASS
+    write_tiff(folders[1] / "a/0", values(0, 4095, "uint16"))
+    write_dicom(folders[1] / "a/1", np.zeros((SIDE, SIDE, 1)))
+    notes = load(*folders, test_fraction=0).unlabeled.domain.notes
+    assert sum("(DICOM CT) hold the one value -1024" in note for note in notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("rule", "dtype"), [("window:5000,6000", "uint16"), ("window:-9,-1", "uint16"), ("full", "uint32")]
+)
+def test_a_window_that_makes_all_images_one_grey_is_named(tmp_path, rule, dtype):
+    message = rf"a: all training images \(TIFF {dtype}\) become one grey level, as intensity='{rule}' makes .* black "
+    with pytest.raises(UserError, match=message + r"and .* white, and their values are 0 to 4095: nothing can be"):
+        load(*two(tmp_path, write_tiff, 4095, dtype), intensity=rule)
 
 
 def test_the_survey_is_kept(tmp_path, monkeypatch):

@@ -47,9 +47,12 @@ class Measured:
     quantiles: np.ndarray
     limits: np.ndarray  # (N, 2), of the format
     windows: np.ndarray  # (N, 2), as the file says; NaN if it does not
+    plain: int = 0  # how many images of 8 bits the domain has beside them
 
     def keep(self, chosen: np.ndarray) -> "Measured":
-        return Measured(self.kinds[chosen], self.quantiles[chosen], self.limits[chosen], self.windows[chosen])
+        return Measured(
+            self.kinds[chosen], self.quantiles[chosen], self.limits[chosen], self.windows[chosen], self.plain
+        )
 
 
 def measure(values: Values, channels: int) -> np.ndarray:
@@ -80,13 +83,16 @@ def decide_windows(
 
     `sources` (N,) are the names of those that the domain is made of, if there are several.
     """
-    windows, notes = {}, []
+    windows, notes, blank = {}, [], {}
     sources = np.full(len(measured.kinds), name) if sources is None else sources
     for kind in sorted(set(measured.kinds.tolist())):
         images = measured.keep(measured.kinds == kind)
-        _refuse_flat(images, kind, name)
         window, how = _decide(images, rule)
         windows[kind] = window
+        if found := _blank(images, window, rule):
+            blank[kind] = found
+            notes.append(f"{name}: warning: {len(images.kinds)} of the training images ({kind}) {found[0]}")
+            continue
         notes.append(
             f"{name}: {len(images.kinds)} images of more than 8 bits ({kind}): {window} become the 256 grey "
             f"levels ({how})"
@@ -94,16 +100,23 @@ def decide_windows(
         for source in sorted(set(sources[measured.kinds == kind].tolist())):
             part = measured.keep((measured.kinds == kind) & (sources == source))
             notes += _level_notes(part, window, f"{source} ({kind})")
+    if blank and blank.keys() == windows.keys() and not measured.plain:
+        kind, (why, way) = next(iter(blank.items()))
+        raise UserError(f"{name}: all training images ({kind}) {why}: nothing can be learnt from them; {way}")
     return windows, notes
 
 
-def _refuse_flat(images: Measured, kind: str, name: str) -> None:
+def _blank(images: Measured, window: Window, rule: str) -> tuple[str, str] | None:
+    """Why all images are of one grey level, and the way out; None if they are not."""
     low, high = float(images.quantiles.min()), float(images.quantiles.max())
     if low == high:
-        raise UserError(
-            f"{name}: all training images ({kind}) hold the one value {low:g}: nothing can be learnt from them; export "
-            "them again"
-        )
+        return f"hold the one value {low:g}", "export them again"
+    levels = [np.unique(_grey(images.quantiles[:, c, [0, -1]], *ends)) for c, ends in enumerate(_ends(window))]
+    if max(map(len, levels)) > 1:
+        return None
+    made = f"{Setting('intensity', rule)} makes {window.low[0]:g} black and {window.high[0]:g} white"
+    why = f"become one grey level, as {made}, and their values are {low:g} to {high:g}"
+    return why, f"choose another {Setting('intensity')}"
 
 
 def _decide(images: Measured, rule: str) -> tuple[Window, str]:
@@ -178,8 +191,13 @@ def _levels(values: np.ndarray, low: float, high: float) -> int:
     whole = bool((values == np.rint(values)).all())
     levels = 1 + round((GREYS - 1) * float(last - first) / (high - low))
     if values.size >= 8 * GREYS:
-        levels = min(levels, len(np.unique(np.rint((GREYS - 1) * (np.clip(values, first, last) - low) / (high - low)))))
+        levels = min(levels, len(np.unique(_grey(np.clip(values, first, last), low, high))))
     return min(levels, int(last - first) + 1) if whole else levels
+
+
+def _grey(values: np.ndarray, low: float, high: float) -> np.ndarray:
+    """The grey level of each value."""
+    return np.asarray(np.rint((GREYS - 1) * (np.clip(values, low, high) - low) / (high - low)))
 
 
 def window_for(values: Values, candidates: Sequence[Window]) -> Window:

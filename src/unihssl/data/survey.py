@@ -67,7 +67,8 @@ def _survey_files(paths: Sequence[Path], channels: int, progress: Progress | Non
     looks = [look for part in spread(look, len(paths), progress) for look in part]
     deep = [(row, *found) for row, found in enumerate(looks) if isinstance(found, tuple)]
     unreadable = [row for row, found in enumerate(looks) if not found]
-    return _survey_of(deep, unreadable, channels), None not in looks
+    plain = len(paths) - len(deep) - len(unreadable)
+    return _survey_of(deep, unreadable, channels, plain), None not in looks
 
 
 def _may_be_deep(path: Path) -> bool:
@@ -105,13 +106,16 @@ def _look(path: Path, channels: int) -> tuple[Values, np.ndarray] | bool | None:
     return Values(values.pixels[:0], values.kind, values.limits, values.window), found
 
 
-def _survey_of(deep: Sequence[tuple[int, Values, np.ndarray]], unreadable: Sequence[int], channels: int) -> Survey:
+def _survey_of(
+    deep: Sequence[tuple[int, Values, np.ndarray]], unreadable: Sequence[int], channels: int, plain: int = 0
+) -> Survey:
     nothing = np.empty((0, channels if by_channel(channels) else 1, 2 + POINTS), dtype=np.float32)
     measured = Measured(
         np.array([about.kind for _, about, _ in deep], dtype=str),
         np.stack([q for _, _, q in deep]) if deep else nothing,
         np.array([about.limits for _, about, _ in deep], dtype=float).reshape(-1, 2),
         np.array([about.window or (np.nan, np.nan) for _, about, _ in deep], dtype=float).reshape(-1, 2),
+        plain,
     )
     return Survey(np.array([row for row, _, _ in deep], dtype=np.int64), measured, np.array(unreadable, dtype=np.int64))
 
@@ -153,7 +157,9 @@ def _keep(file: Path, found: Survey) -> None:
 def _recall(file: Path) -> Survey | None:
     try:
         with np.load(file, allow_pickle=False) as saved:
-            measured = Measured(saved["kinds"], saved["quantiles"], saved["limits"], saved["windows"])
+            measured = Measured(
+                saved["kinds"], saved["quantiles"], saved["limits"], saved["windows"], int(saved["plain"])
+            )
             return Survey(saved["rows"], measured, saved["unreadable"])
     except (OSError, *BAD_NUMPY):
         return None  # not there yet, or damaged
