@@ -2,11 +2,13 @@
 
 import hashlib
 import io
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from deep_files import (
     PER_CLASS,
     SIDE,
@@ -36,7 +38,7 @@ from unihssl.data.pair import load_pair, read_domains
 from unihssl.data.rendering import PNG_16, Rendering, open_to_show, render
 from unihssl.data.tiff import read_tiff
 from unihssl.data.values import upright
-from unihssl.errors import UserError
+from unihssl.errors import UserError, worded
 from unihssl.evaluation.export_model import describe, random_samples
 from unihssl.evaluation.extract import extract_features
 from unihssl.evaluation.given_samples import given_domain
@@ -377,11 +379,13 @@ def test_images_to_look_at(tmp_path):
 
 def test_features_of_deep_images(tmp_path):
     """Features come from images in the window of all of them, as nothing is trained."""
-    root = domain(tmp_path / "a", write_tiff, 10000, "float32", 5)
+    scale = np.array([1, 1, 1, 1, 10], dtype=np.float32)
+    root = domain(tmp_path / "a", lambda path, pixels: write_tiff(path, scale * pixels), 1000, "float32", 5)
     settings = Settings(backbone="small_cnn", weights="none", channels=5, image_size=SIDE, cache="none")
     found = extract_features(root, settings, lambda _: lambda *_: None)
     assert found.x.shape == (12, 64)
     assert "become the 256 grey levels" in found.notes[0]
+    assert "each channel or kind of file has grey levels of its own: for comparable features" in found.notes[1]
 
 
 def test_no_data_of_one_band_is_not_a_value():
@@ -404,6 +408,24 @@ def test_a_tiff_of_five_bands_is_not_taken_for_its_first_three():
     content = io.BytesIO()
     tifffile.imwrite(content, np.zeros((8, 8, 5), np.uint8), photometric="minisblack", planarconfig="contig")
     assert read_tiff(content.getvalue(), 3).pixels.shape == (8, 8, 5)
+
+
+@pytest.mark.parametrize(("write", "top", "dtype"), [(write_png, 4095, "uint16"), (write_tiff, 0.7, "float32")])
+def test_the_window_of_features_can_be_given_again(tmp_path, write, top, dtype):
+    settings = Settings(backbone="small_cnn", weights="none", image_size=SIDE, cache="none")
+    root = domain(tmp_path / "a", write, top, dtype)
+    torch.manual_seed(0)
+    first = extract_features(root, settings, lambda _: lambda *_: None)
+    (setting,) = re.findall(r"intensity='(\S+)' gives another folder the same grey levels", worded(first.notes[-1]))
+    for file in list(root.rglob("*.*"))[::2]:
+        file.unlink()
+    write(root / "a/other", values(9, 10 * top, dtype))
+    torch.manual_seed(0)
+    fewer = extract_features(root, replace(settings, intensity=setting), lambda _: lambda *_: None)
+    rows = {name: row for row, name in enumerate(first.names)}
+    kept = [row for row, name in enumerate(fewer.names) if name in rows]
+    assert len(kept) == PER_CLASS and not any("another folder" in note for note in fewer.notes)
+    np.testing.assert_allclose(fewer.x[kept], first.x[[rows[fewer.names[row]] for row in kept]], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("orientation", [1, 6])

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import DEVICE, JSON, SETTINGS, print_json, split_setting
+from unihssl.cli.options import DEVICE, JSON, SETTINGS, as_options, print_json, split_setting
 
 
 def features(
@@ -22,7 +22,7 @@ def features(
     The file can be a domain of `unihssl train`, which then trains a small network on the features.
     """
     from unihssl.cli.display import TerminalDisplay
-    from unihssl.errors import UserError
+    from unihssl.errors import UserError, worded
     from unihssl.evaluation.extract import extract_features
     from unihssl.methods.recipe import resolve
 
@@ -32,10 +32,11 @@ def features(
     asked = dict(map(split_setting, settings)) | {name: value for name, value in given.items() if value}
     with TerminalDisplay(quiet=json) as display:
         found = extract_features(images, resolve(asked | {"device": device})[0], display.counter)
-        for note in found.notes:
+        notes = [worded(note, as_options) for note in found.notes]
+        for note in notes:
             display.note(f"note: {note}")
     found.write(out)
     if json:
         classes = sorted(set(found.labels.tolist()) - {""})
-        return print_json({"out": str(out), "shape": found.x.shape, "classes": classes, "notes": found.notes})
+        return print_json({"out": str(out), "shape": found.x.shape, "classes": classes, "notes": notes})
     typer.echo(f"{found.x.shape[0]} images, {found.x.shape[1]} features each -> {out}")

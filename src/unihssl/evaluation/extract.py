@@ -9,16 +9,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from unihssl.config import Settings
+from unihssl.config import Settings, fixed_window
 from unihssl.data.cache import cache_folder
 from unihssl.data.domain import UNKNOWN, Domain
-from unihssl.data.intensity import decide_windows
+from unihssl.data.intensity import Windows, decide_windows
 from unihssl.data.readers import read
 from unihssl.data.rendering import Rendering
 from unihssl.data.store import fill_store, stored_size
 from unihssl.data.survey import survey
 from unihssl.data.views import Views
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, make_folder
 from unihssl.models.backbones import build_backbone, pick_device
 from unihssl.models.encode import encode
@@ -64,6 +64,8 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     cache = cache_folder(settings.cache)
     measured = survey(domain, settings.channels, cache, progress("measuring")).measured
     windows, notes = decide_windows(measured, settings.intensity, domain.name)  # from all: nothing is trained or tested
+    if windows and not fixed_window(settings.intensity):
+        notes.append(f"{domain.name}: {_how_to_compare(windows)}")
     how = Rendering(size, settings.channels, {kind: (window,) for kind, window in windows.items()})
     domain, store = fill_store(replace(domain, notes=(*domain.notes, *notes)), how, progress("decoding"), cache)
     views, report = Views(architecture.side, architecture.mean, architecture.std), progress("computing features")
@@ -77,6 +79,15 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     encode(encoder, batches(), features, torch.bfloat16 if settings.precision == "bf16" else None)
     labels = ["" if number == UNKNOWN else str(domain.classes[number]) for number in domain.labels]
     return Features(features.numpy(), np.array(labels), np.array(domain.names), domain.notes)
+
+
+def _how_to_compare(windows: Windows) -> str:
+    """How the features of other images become comparable with these: each call decides windows anew."""
+    ends = {pair for window in windows.values() for pair in zip(window.low, window.high, strict=True)}
+    if len(ends) > 1:
+        return "each channel or kind of file has grey levels of its own: for comparable features, list all in one CSV"
+    low, high = (f"{end!r}".removesuffix(".0") for end in ends.pop())
+    return f"{Setting('intensity', f'window:{low},{high}')} gives another folder the same grey levels"
 
 
 def _domain(source: Any, settings: Settings) -> Domain:
