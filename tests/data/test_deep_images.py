@@ -32,6 +32,7 @@ import unihssl
 from unihssl.config import Settings
 from unihssl.data.cache import files_signature
 from unihssl.data.decode import content_key
+from unihssl.data.dicom import read_dicom
 from unihssl.data.images import upright_size
 from unihssl.data.intensity import Window
 from unihssl.data.pair import load_pair, read_domains
@@ -200,6 +201,18 @@ class TestDicom:
         stored = pydicom.dcmread(get_testdata_file("CT_small.dcm")).pixel_array
         true = level(stored - 1024.0, -160, 240)
         assert np.abs(part.store.samples[0, :, :, 0].numpy() - true).max() <= 1
+
+    @pytest.mark.parametrize(("value", "limit"), [(5, None), (5, 9), (9, 5)])
+    def test_padding_has_no_value(self, tmp_path, value, limit):
+        pixels = np.arange(SIDE * SIDE).reshape(SIDE, SIDE, 1)
+        write_dicom(tmp_path / "scan", pixels)
+        about = pydicom.dcmread(tmp_path / "scan.dcm")
+        for name, number in (("PixelPaddingValue", value), ("PixelPaddingRangeLimit", limit)):
+            if number is not None:
+                about.add_new(name, "SS", number)
+        about.save_as(tmp_path / "scan.dcm")
+        found = read_dicom((tmp_path / "scan.dcm").read_bytes()).pixels
+        np.testing.assert_array_equal(np.isnan(found), (pixels >= 5) & (pixels <= (9 if limit else 5)))
 
     @pytest.mark.parametrize("name", ["MR_small.dcm", "MR_small_RLE.dcm", "MR_small_bigendian.dcm"])
     def test_the_files_own_window(self, tmp_path, name):

@@ -126,6 +126,19 @@ def test_a_deflated_dicom_is_not_unpacked(monkeypatch):
         read_dicom(content)
 
 
+@pytest.mark.parametrize("cut", ["preamble", "preamble and meta information"])
+def test_a_dicom_without_its_preamble_is_named(tmp_path, cut):
+    folders = two(tmp_path, write_dicom, 4095, "int16")
+    file = folders[0] / "a/0.dcm"
+    if cut == "preamble":
+        file.write_bytes(file.read_bytes()[132:])
+    else:
+        pydicom.Dataset(pydicom.dcmread(file)).save_as(file, implicit_vr=True, little_endian=True)
+    assert pydicom.dcmread(file, force=True).Rows == 24
+    (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
+    assert "(a/0.dcm: a DICOM data set without the preamble of a file: write it as one, such as with dcmconv)" in note
+
+
 def test_a_text_that_names_deflation_is_not_deflated(tmp_path):
     about = pydicom.dcmread(pydicom.data.get_testdata_file("CT_small.dcm"))
     about.ImageComments = "not 1.2.840.10008.1.2.1.99"

@@ -58,9 +58,10 @@ def _values(about: Any) -> Values:
         values = np.asarray(_pydicom().pixels.apply_modality_lut(pixels, about)).astype(float_type(pixels))
     else:
         values = (pixels * slope + intercept).astype(float_type(pixels))
-    padding = about.get("PixelPaddingValue")
+    padding, limit = about.get("PixelPaddingValue"), about.get("PixelPaddingRangeLimit")
     if isinstance(padding, int):
-        values[pixels == padding] = np.nan
+        first, last = sorted((padding, limit if isinstance(limit, int) else padding))
+        values[(pixels >= first) & (pixels <= last)] = np.nan
     kind = f"DICOM {about.get('Modality') or 'image'}"
     return Values(values, kind, (ends[0], ends[1]), _window(about), inverted)
 

@@ -21,6 +21,11 @@ def is_dicom(head: bytes) -> bool:
     return head[128:132] == b"DICM"
 
 
+def is_bare_dicom(head: bytes) -> bool:
+    """Whether it begins with an element of DICOM, of group 2 or 8, as data sets do that lack the preamble of a file."""
+    return head[:2] in (b"\2\0", b"\x08\0") and head[3:4] == b"\0"
+
+
 def is_tiff(head: bytes) -> bool:
     return head[:4] in TIFF
 

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from unihssl.data.dicom import read_dicom
-from unihssl.data.image_format import HEAD, PILLOW, check_size, is_deep_png, is_dicom, is_tiff
+from unihssl.data.image_format import HEAD, PILLOW, check_size, is_bare_dicom, is_deep_png, is_dicom, is_tiff
 from unihssl.data.images import load_square, open_rgb
 from unihssl.data.intensity import Window, window_for
 from unihssl.data.png_check import checked_png
@@ -70,6 +70,8 @@ def read_values(content: bytes, channels: int) -> Values | None:
     head = content[:HEAD]
     if is_dicom(head):
         return read_dicom(content)
+    if is_bare_dicom(head):
+        raise ValueError("a DICOM data set without the preamble of a file: write it as one, such as with dcmconv")
     if is_deep_png(head):
         return _read_png(content, channels)
     values = read_tiff(content, channels) if is_tiff(head) else None
