@@ -159,3 +159,21 @@ def test_what_cannot_be_written_is_refused_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(unihssl.UserError, match=r"pip install 'unihssl\[export\]'"):
         model.export(tmp_path / "model.onnx")
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
+def test_images_of_any_size_are_resized_as_in_training(tmp_path, suffix):
+    model = random_model("unihssl", "small_cnn")
+    model.export(tmp_path / f"model{suffix}")
+    if suffix == ".onnx":
+        run = files.onnx_run(tmp_path / "model.onnx")
+    else:
+        loaded = torch.export.load(tmp_path / "model.pt2").module()
+
+        def run(x):
+            return {name: found.detach().numpy() for name, found in loaded(torch.from_numpy(x)).items()}
+
+    rng = np.random.default_rng(0)
+    for shape in ((1, 100, 37), (3, 5, 40), (2, 17, 16), (1, 300, 16), (1, 1, 1), (2, 16, 16)):
+        x = rng.integers(0, 256, (*shape, 3), dtype=np.uint8)
+        np.testing.assert_allclose(run(x)["probabilities"], model.predict_proba(x), atol=1e-4)

@@ -17,6 +17,6 @@ def test_an_audited_run_is_exported_with_its_audit(image_folders, tmp_path):
     outputs = loaded(torch.zeros(3, *about["stored_size"], 3, dtype=torch.uint8))
     assert outputs["calibrated"].shape == (3, 3) and outputs["abstain"].shape == (3,)
     said = unihssl("export", run, path)
-    assert said.stdout == f"unihssl on small_cnn, takes images of 16x16 -> {path}\n" and not said.stderr
+    assert said.stdout == f"unihssl on small_cnn, takes images of any size -> {path}\n" and not said.stderr
     assert unihssl("export", run, path, "--int8").error == f"error: {path}: --int8 is for .onnx files"
     assert "no such run directory" in unihssl("export", tmp_path / "missing", path).error

@@ -31,5 +31,5 @@ def export(
         accuracy = "accuracy" if of["held_out"] else "agreement"
         numbers = f"{100 * of['float']:.1f}% as float, {100 * of['int8']:.1f}% as int8"
         typer.echo(f"{role} domain, {of['n']} {kind} samples: {accuracy} {numbers}")
-    size = f"images of {'x'.join(map(str, metadata['stored_size']))}" if metadata["stored_size"] else "vectors"
+    size = "images of any size" if metadata["stored_size"] else "vectors"
     typer.echo(f"{metadata['method']} on {metadata['backbone']}, takes {size} -> {path}")

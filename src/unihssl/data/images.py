@@ -136,7 +136,15 @@ def header_size(file: BinaryIO) -> tuple[int, int]:
 
 def load_square(file: Path | BinaryIO, height: int, width: int) -> np.ndarray:
     """Decode and resize to (height, width, 3) uint8. The aspect ratio is not kept, as usual in this field."""
-    image = open_rgb(file)
-    if image.size != (width, height):
-        image = image.resize((width, height), Image.Resampling.BILINEAR)
-    return np.asarray(image)
+    return np.asarray(resized(open_rgb(file), height, width))
+
+
+def resized(image: Image.Image, height: int, width: int) -> Image.Image:
+    """Resized by Pillow's bilinear filter, columns before rows: left to itself, Pillow 13 begins with either.
+
+    Each pass rounds to integers, so that their order matters; exported models resize in this one.
+    """
+    for size in ((width, image.height), (width, height)):
+        if image.size != size:
+            image = image.resize(size, Image.Resampling.BILINEAR)
+    return image

@@ -14,7 +14,7 @@ from torch import Tensor
 from unihssl.data.cache import Cache
 from unihssl.data.decode import Progress, array_key, decode_in_memory
 from unihssl.data.domain import Domain
-from unihssl.data.images import UNREADABLE, upright_size
+from unihssl.data.images import UNREADABLE, resized, upright_size
 from unihssl.data.intensity import window_for
 from unihssl.data.machine import free_memory
 from unihssl.data.rendering import Rendering, scaled
@@ -197,5 +197,5 @@ def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
 def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """uint8 (H, W, C) at (height, width), as Pillow resizes."""
     planes = [image] if image.shape[2] == 3 else [image[..., c] for c in range(image.shape[2])]
-    resized = [np.asarray(Image.fromarray(p).resize((size[1], size[0]), Image.Resampling.BILINEAR)) for p in planes]
-    return resized[0] if image.shape[2] == 3 else np.stack(resized, axis=-1)
+    done = [np.asarray(resized(Image.fromarray(plane), *size)) for plane in planes]
+    return done[0] if image.shape[2] == 3 else np.stack(done, axis=-1)

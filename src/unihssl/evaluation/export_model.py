@@ -40,7 +40,9 @@ def export_model(model: Model, path: Path, samples: np.ndarray | None = None) ->
 def inference_graph(model: Model) -> InferenceGraph:
     """A copy of the model on the CPU, from decoded samples to outputs by name."""
     network = copy.deepcopy(model.network).cpu().eval().requires_grad_(False)
-    return InferenceGraph(network, methods.get(model.method), model.params, model.views, model.rule, model.audited)
+    method, views = methods.get(model.method), model.views
+    size = None if model.architecture.takes_vectors else model.stored_size
+    return InferenceGraph(network, method, model.params, views, model.rule, size, model.audited)
 
 
 def describe(model: Model) -> dict[str, Any]:

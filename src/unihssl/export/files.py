@@ -39,7 +39,7 @@ def write_onnx(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: M
             (example,),
             input_names=[metadata["input"]],
             output_names=list(graph(example)),
-            dynamic_shapes=_any_batch(),
+            dynamic_shapes=_any_size(example),
             opset_version=OPSET,
             dynamo=True,
             verbose=False,
@@ -47,8 +47,7 @@ def write_onnx(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: M
     content = program.model_proto
     if content.ByteSize() >= onnx.checker.MAXIMUM_PROTOBUF:
         raise UserError(f"{path}: an ONNX file holds at most 2 GiB, and this model is larger: export it as .pt2")
-    for node in content.graph.node:
-        node.ClearField("metadata_props")  # the exporter's notes name files of this machine
+    _forget_source(content.graph)
     onnx.helper.set_model_props(content, _as_json(metadata))
     make_folder(path.parent)
     with atomic(path) as temporary:
@@ -66,10 +65,12 @@ def edit_metadata(path: Path, metadata: Mapping[str, Any]) -> None:
 
 def write_pt2(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: Mapping[str, Any]) -> None:
     """Write `path` for `torch.export.load`; the metadata is its extra file `metadata.json`."""
+    example = torch.from_numpy(check[:2])
     with quietly(), torch.no_grad():
-        program = torch.export.export(graph, (torch.from_numpy(check[:2]),), dynamic_shapes=_any_batch())
-    for node in program.graph.nodes:
-        node.meta.pop("stack_trace", None)  # names files of this machine
+        program = torch.export.export(graph, (example,), dynamic_shapes=_any_size(example))
+    for part in program.graph_module.modules():
+        for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
+            node.meta.pop("stack_trace", None)  # names files of this machine
     content = io.BytesIO()
     torch.export.save(program, content, extra_files={METADATA: json.dumps(metadata)})
     make_folder(path.parent)
@@ -115,8 +116,18 @@ def require(name: str) -> Any:
         raise UserError("ONNX needs packages that are not installed: pip install 'unihssl[export]'") from None
 
 
-def _any_batch() -> tuple[dict[int, Any]]:
-    return ({0: torch.export.Dim("batch", min=1)},)
+def _forget_source(graph: Any) -> None:
+    """Remove the exporter's notes, which name files of this machine, from an ONNX graph and the graphs within."""
+    for node in graph.node:
+        node.ClearField("metadata_props")
+        for attribute in node.attribute:
+            _forget_source(attribute.g)
+
+
+def _any_size(samples: Tensor) -> tuple[dict[int, Any]]:
+    """Batches of any size, of images (N, H, W, C) of any size."""
+    names = ("batch", "height", "width")[: 3 if samples.dim() == 4 else 1]
+    return ({place: torch.export.Dim(name, min=1) for place, name in enumerate(names)},)
 
 
 def _as_json(metadata: Mapping[str, Any]) -> dict[str, str]:

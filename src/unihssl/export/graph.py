@@ -5,13 +5,14 @@ from typing import Any
 from torch import Tensor, nn
 
 from unihssl.data.views import Views
+from unihssl.export.resizing import resize
 from unihssl.methods.base import Method
 
 FLOOR = 1e-12  # of a probability, before its logarithm
 
 
 class InferenceGraph(nn.Module):
-    """Maps uint8 images (N, H, W, 3) of the stored size, or float vectors (N, D), to outputs by name.
+    """Maps uint8 images (N, H, W, 3) of any size, or float vectors (N, D), to outputs by name.
 
     `probabilities` (N, C) are by the model's rule, `probabilities_RULE` by each one where there are several, and
     `unlabeled_domain` (N,) is there if the method tells the domains apart. After an audit: `calibrated` (N, C), its
@@ -25,13 +26,18 @@ class InferenceGraph(nn.Module):
         params: Any,
         views: Views,
         rule: str,
+        stored_size: tuple[int, int] | None,
         audit: dict[str, Any] | None = None,
     ) -> None:
+        """`stored_size`, to which images are resized; None if they have it already, and for vectors."""
         super().__init__()
+        self.stored_size = stored_size
         self.network = network
         self.method, self.params, self.views, self.rule, self.audit = method, params, views, rule, audit
 
     def forward(self, samples: Tensor) -> dict[str, Tensor]:
+        if self.stored_size:
+            samples = resize(samples, *self.stored_size)
         output = self.method.output(self.network, self.views.test(samples), self.params)
         raw, domain = output.probabilities[self.rule], output.unlabeled_domain
         found = {"probabilities": raw}

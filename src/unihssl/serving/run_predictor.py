@@ -26,7 +26,7 @@ def run_predictor(path: Path, device: str, nearest: bool) -> Predictor:
     refuse_vectors(path, about)
     method = methods.get(model.method)
     training = training_images(model) if nearest else None
-    graph = InferenceGraph(model.network, method, model.params, model.views, model.rule, model.audited)
+    graph = InferenceGraph(model.network, method, model.params, model.views, model.rule, None, model.audited)
 
     def run(pixels: np.ndarray) -> dict[str, np.ndarray]:
         with torch.inference_mode(), record_features(model.network) as features:
