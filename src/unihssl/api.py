@@ -40,11 +40,11 @@ def fit(
     >>> model.result["labeled"]["accuracy"]
 
     A domain is a path (folder, CSV, .npz) or arrays: `(x, y)` for the labeled one, `x` or `(x, y)` for the unlabeled
-    one, whose labels, if any, only serve to measure. A list of paths makes one unlabeled domain of several sources.
-    Three arrays are `x`, `y` and the unlabeled `x`. `x` holds images (N, H, W[, 3]) or feature vectors (N, D), `y`
-    labels (N,). `target_labels` are labels of the unlabeled domain to train on: a CSV (`path,label`), `"column"` for
-    those in an unlabeled CSV, a mapping from name, path or row number to label, or labels (N,) with None or -1 for
-    samples without one. Without `out` the run directory is a temporary one.
+    one, whose labels, if any, only serve to measure. A list of paths makes one unlabeled domain of several sources; a
+    list of arrays holds samples, one by one. Three arrays are `x`, `y` and the unlabeled `x`. `x` holds images
+    (N, H, W[, 3]) or feature vectors (N, D), `y` labels (N,). `target_labels` are labels of the unlabeled domain to
+    train on: a CSV (`path,label`), `"column"` for those in an unlabeled CSV, a mapping from name, path or row number to
+    label, or labels (N,) with None or -1 for samples without one. Without `out` the run directory is a temporary one.
 
     Progress is shown in a terminal or a notebook; `verbose` decides otherwise. Notes go to the logger "unihssl". Where
     nothing is shown, skipped images, and an unlabeled domain that was probably not learnt, are Python warnings. Both

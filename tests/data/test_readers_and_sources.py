@@ -85,7 +85,7 @@ class TestFolders:
         [
             ((), ["no images found", ".jpg", ".png"]),
             (("cup/1.png", "cup/2.png"), ["one class only (cup)", "two or more"]),
-            (("1.png", "a/1.png", "b/1.png"), ["1 images lie outside any class folder (1.png)", "<class>/<image>"]),
+            (("1.png", "a/1.png", "b/1.png"), ["1 images lie outside any class folder (1.png)", "<image>: move"]),
         ],
     )
     def test_bad_labeled_folders(self, tmp_path, names, message):
@@ -136,6 +136,15 @@ class TestUnlabeledFolders:
         domain = unlabeled_domain(str(images(tmp_path, "2023/1.png", "2024/1.png")), ABC, DEFAULTS)
         assert len(domain.notes) == 1
         assert re.search(says(tmp_path, "2023, 2024", "name no class"), domain.notes[0])
+
+    def test_loose_images_beside_folders_are_mentioned(self, tmp_path):
+        images(tmp_path, "cup/1.png", "bowl/1.png", "apple/1.png", "stray.png")
+        (note,) = unlabeled_domain(tmp_path, ABC, DEFAULTS).notes
+        assert note.startswith(f"{tmp_path}: sub-folders (apple, bowl, cup) are not taken for classes")
+        assert "because of 1 image outside them (stray.png)" in note
+        assert not unlabeled_domain(tmp_path, ABC, Settings(unlabeled_layout="flat")).notes
+        (tmp_path / "stray.png").rename(tmp_path / "cup/stray.png")
+        assert not unlabeled_domain(tmp_path, ABC, DEFAULTS).notes
 
     def test_class_folders_give_the_truth(self, tmp_path):
         domain = unlabeled_domain(images(tmp_path, "cup/1.png", "bowl/1.png", "apple/1.png"), ABC, DEFAULTS)
@@ -329,7 +338,9 @@ class TestArrays:
     @pytest.mark.parametrize(
         ("source", "message"),
         [
-            (np.zeros((4, 3)), ["need labels: pass (x, y)"]),
+            (np.zeros((4, 3)), ["need labels: pass (x, y), a tuple"]),
+            ([np.zeros((4, 3)), np.array([0, 1, 0, 1])], ["need labels: pass (x, y), a tuple"]),
+            ([np.zeros(3), np.ones(3)], ["need labels: pass (x, y), a tuple"]),
             ((np.zeros((4, 3)), [0, 1]), ["4 samples but 2 labels"]),
             ((np.zeros(4), [0, 1, 0, 1]), ["shape (4,)", "(N, features)"]),
             ((np.zeros((0, 3)), []), ["shape (0, 3)"]),
@@ -342,6 +353,12 @@ class TestArrays:
     def test_bad_arrays(self, source, message):
         with pytest.raises(UserError, match=says(*message)):
             labeled_domain(source, DEFAULTS)
+
+    def test_a_list_of_two_is_two_samples(self):
+        domain = unlabeled_domain([np.zeros(3), np.ones(3)], (0, 1), DEFAULTS)
+        assert domain.items.tolist() == [[0] * 3, [1] * 3] and domain.labels.tolist() == [-1, -1]
+        with pytest.raises(UserError, match=says("the unlabeled list", "samples of one shape", "(x, y) is a tuple")):
+            unlabeled_domain([np.zeros((4, 3)), [0, 1, 0, 1]], (0, 1), DEFAULTS)
 
     def test_classes_must_match(self):
         x = np.zeros((3, 2))

@@ -13,7 +13,7 @@ from unihssl.config import COLUMN, Settings
 from unihssl.data import catalog
 from unihssl.data.images import SUFFIXES, find_images, left_out
 from unihssl.data.machine import free_memory
-from unihssl.data.source import DOMAIN, SEPARATOR, Label, Source, csv_rows, first_few
+from unihssl.data.source import DOMAIN, SEPARATOR, Label, Source, counted, csv_rows, first_few
 from unihssl.errors import Setting, UserError
 from unihssl.plain_files import check_regular, is_regular, is_there
 
@@ -64,22 +64,28 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     if not paths:
         found = f"; {others}" if others else ""
         raise UserError(f"{root}: no images found (looked for {', '.join(sorted(SUFFIXES))} in it and below){found}")
-    notes = (f"{root}: {others}",) if others else ()
+    notes = [f"{root}: {others}"] if others else []
     names = [path.relative_to(root).as_posix() for path in paths]
     labels: list[Label | None] = [n.split("/")[0] if "/" in n else None for n in names]
     loose = [n for n, label in zip(names, labels, strict=True) if label is None]
+    inside = sorted({str(label) for label in labels if label is not None})
     if role == "unlabeled" and (settings.unlabeled_layout == "flat" or (loose and settings.unlabeled_layout == "auto")):
-        return Source(str(root), paths, names, [None] * len(names), notes=notes)
+        if inside and settings.unlabeled_layout == "auto":
+            notes.append(
+                f"{root}: sub-folders ({first_few(inside)}) are not taken for classes, because of "
+                f"{counted(len(loose), 'image')} outside them ({first_few(loose)}); its accuracy stays unknown"
+            )
+        return Source(str(root), paths, names, [None] * len(names), notes=tuple(notes))
     if loose:
         raise UserError(
             f"{root}: {len(loose)} images lie outside any class folder ({first_few(loose)}); expected "
-            f"{root}/<class>/<image>"
+            f"{root}/<class>/<image>: move them there, or remove them"
         )
     folders = {d.name for d in root.iterdir() if d.is_dir() and not d.name.startswith((".", "__"))}
-    empty = sorted(folders - set(map(str, labels)))
+    empty = sorted(folders - set(inside))
     if empty and role == "labeled":
         raise UserError(f"{root}: no images in class folder {first_few(empty)}; fill or remove it")
-    return Source(str(root), paths, names, labels, notes=notes)
+    return Source(str(root), paths, names, labels, notes=tuple(notes))
 
 
 def left_out_note(root: Path) -> str:
@@ -130,17 +136,21 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _read_arrays(arrays: Any, role: str) -> Source:
-    """`x` or `(x, y)`: x (N, features), (N, height, width) or (N, height, width, channels), y (N,)."""
-    x, y = arrays if isinstance(arrays, tuple | list) and len(arrays) == 2 else (arrays, None)
-    x = one_array(x, f"the {role} array")
+    """`x` or `(x, y)`: x (N, features), (N, height, width) or (N, height, width, channels), y (N,).
+
+    A list is always `x`, of N samples.
+    """
+    x, y = arrays if isinstance(arrays, tuple) and len(arrays) == 2 else (arrays, None)
+    if role == "labeled" and y is None:
+        raise UserError("the labeled arrays need labels: pass (x, y), a tuple")
+    given = "list (of samples of one shape; (x, y) is a tuple)" if isinstance(x, list) else "array"
+    x = one_array(x, f"the {role} {given}")
     y = None if y is None else one_array(y, f"the {role} labels")
     if x.ndim not in (2, 3, 4) or x.size == 0 or x.dtype.kind not in "uif":
         raise UserError(
             f"the {role} array has shape {x.shape} and type {x.dtype}; expected numbers of shape "
             "(N, features), (N, height, width) or (N, height, width, channels)"
         )
-    if role == "labeled" and y is None:
-        raise UserError("the labeled arrays need labels: pass (x, y)")
     if y is not None and y.ndim != 1:
         raise UserError(f"the {role} labels have shape {y.shape}; expected one label for each of {len(x)} samples")
     if y is not None and (kind := y.dtype).kind not in "uifbUO":
