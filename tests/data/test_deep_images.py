@@ -460,6 +460,17 @@ def test_a_white_mark_on_dark_scans_does_not_hide_that_they_share_few_levels(tmp
     assert "warning: almost all values share" in notes
 
 
+@pytest.mark.parametrize(("trained", "given"), [("float32", "float64"), ("float64", "float32"), ("float32", "float16")])
+def test_floats_of_any_precision_are_predicted_alike(image_arrays, trained, given):
+    (x, y), (u, _) = image_arrays
+    knobs = {"backbone": "small_cnn", "epochs": 1, "device": "cpu", "verbose": False}
+    with pytest.warns(UserWarning, match=f"array {trained}"):
+        model = unihssl.fit((x.astype(trained), y), u.astype(trained), **knobs)
+    true = model.predict_proba(x.astype(trained))
+    np.testing.assert_array_equal(model.predict_proba(x.astype(given)), true)
+    np.testing.assert_allclose(model.predict_proba(list(x.astype(given)[:2])), true[:2], atol=1e-5)
+
+
 def test_arrays_of_one_type_and_two_scales_are_told_apart(image_arrays):
     """Floats in 0..1 in one domain, in 0..255 in the other."""
     (x, y), (u, _) = image_arrays

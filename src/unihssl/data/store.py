@@ -174,6 +174,7 @@ def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
         if not np.isfinite(array).all():
             raise UserError("the feature vectors hold values that are not finite; clean them first")
         return np.ascontiguousarray(array, dtype=np.float32)
+    array = _as_trained(array, how)
     images = array[..., None] if array.ndim == 3 else array
     try:
         if windows := how.windows.get(array_kind(array)):
@@ -192,6 +193,14 @@ def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
         return np.ascontiguousarray(images)
     except WrongChannelsError as error:
         raise error.of(f"{name} of shape {array.shape}, channels last") from None
+
+
+def _as_trained(array: np.ndarray, how: Rendering) -> np.ndarray:
+    """Floats of another precision than those that have a window, as those."""
+    known = [kind for kind in how.windows if kind.startswith("array float")]
+    if array.dtype.kind != "f" or not known or array_kind(array) in known:
+        return array
+    return array.astype(known[0].removeprefix("array "))
 
 
 def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
