@@ -75,7 +75,9 @@ def fit(
 
 
 fit.__doc__ = f"{fit.__doc__}\n" + "".join(
-    f"    {name} = {default or repr('')}: {about}\n" for name, default, _, about in describe_knobs(Settings)
+    f"    {name} = {default or repr('')}: {about}\n"
+    for name, default, _, about in describe_knobs(Settings)
+    if name not in fit.__annotations__
 )
 
 
