@@ -1,5 +1,6 @@
 """`train=head`: only what is behind the backbone trains, on features computed once, and the model takes images."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,20 @@ def test_stopped_and_resumed_it_ends_the_same(image_arrays, weights, tmp_path, m
     assert files[0] == files[1] and resumed.result == whole.result
     again = unihssl.evaluate(tmp_path / "whole", *image_arrays, held_out=True)["pooled"]  # from images, not features
     assert again["accuracy"] == pytest.approx(whole.result["pooled"]["accuracy"], abs=1.01 / again["n"])
+
+
+def test_long_features_on_a_cpu_get_a_way_out(image_arrays, weights, tmp_path, monkeypatch, caplog) -> None:
+    caplog.set_level("INFO", "unihssl")
+    own = {"weak_view": "crop", "cache": "none", "epochs": 1, "method": "fixmatch"}
+    for seconds, views in ((10, 2), (3600, 2), (3600, 0)):
+        ticks = itertools.count(step=seconds)
+        with monkeypatch.context() as patch:
+            patch.setattr(frozen.time, "monotonic", lambda ticks=ticks: float(next(ticks)))
+            fit(image_arrays, tmp_path / f"{seconds} {views}", weights, feature_views=views, **own)
+    short, long, bare = [r.message for r in caplog.records if r.message.startswith("features of ")]
+    assert short.startswith("features of 420 more views") and "on this CPU" not in short
+    assert "feature_views=0 computes the test view alone; precision='bf16'" in long and "input_size" in long
+    assert "feature_views" not in bare and "precision" not in bare and "input_size or backbone" in bare
 
 
 def test_a_view_is_one_of_those_computed() -> None:

@@ -18,14 +18,14 @@ from unihssl.data.frozen_views import FrozenViews, ViewName, draw_view, row_numb
 from unihssl.data.pair import DomainPair
 from unihssl.data.store import Store, as_tensor
 from unihssl.data.views import Views
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, lock_if_possible, make_folder
 from unihssl.models.backbones import Architecture
 from unihssl.models.classifier import Classifier
 from unihssl.models.encode import encode
 from unihssl.plain_files import BAD_NUMPY
 from unihssl.training.display import Display
-from unihssl.training.forecast import duration
+from unihssl.training.forecast import TIMED_SECONDS, TOO_LONG, duration
 
 FORMAT = 1  # raise it whenever the same images and backbone would give other features
 BATCH = 64
@@ -49,8 +49,9 @@ class FrozenBackbone:
         self.cache = cache / "features" if cache else None
         self.key = _key(asdict(architecture), *_bytes_of(encoder))
         self._views: list[FrozenViews] = []
-        self._wanted: list[tuple[FrozenViews, str]] = []
-        self._rehearsing, self._left = False, 0
+        self._sizes: list[int] = []  # samples of each
+        self._wanted: list[tuple[FrozenViews, str, int]] = []  # and how many views of images these are
+        self._rehearsing, self._left, self._told = False, 0, False
 
     def make_encoder(self) -> tuple[nn.Module, int]:
         """What stands for the backbone while the head trains: its input is features already."""
@@ -65,6 +66,7 @@ class FrozenBackbone:
             return self._features(role, store, views, name).to(self.device)
 
         self._views.append(FrozenViews(views, count, features))
+        self._sizes.append(len(store))
         return row_numbers(store, self.device), self._views[-1]
 
     @contextmanager
@@ -75,12 +77,16 @@ class FrozenBackbone:
             yield
         finally:
             self._rehearsing = False
-            self._wanted = [(views, kind) for views in self._views for kind in views.forget()]
+            self._wanted = [
+                (views, kind, size * len(views.names(kind)))
+                for views, size in zip(self._views, self._sizes, strict=True)
+                for kind in dict.fromkeys((*views.forget(), "test"))  # the latter for `known`
+            ]
 
     def compute(self) -> None:
         """Compute the features of those views, or read them from the cache."""
-        self._left = sum(len(views.names(kind)) for views, kind in self._wanted)
-        for views, kind in self._wanted:
+        self._left = sum(images for _, _, images in self._wanted)
+        for views, kind, _ in self._wanted:
             views.load(kind)
 
     def attached(self, network: nn.Module) -> nn.Module:
@@ -100,7 +106,7 @@ class FrozenBackbone:
 
     def _features(self, role: str, store: Store, views: Views, name: ViewName) -> Tensor:
         """Features of one view of all samples (N, D), from the cache if they are there."""
-        self._left -= 1
+        self._left -= len(store)
         key = _key(self.key, store.key, str(self._precision(name)), _definition(views, name.kind), name)
         if self.cache is None:
             return self._computed(role, store, views, name)
@@ -130,21 +136,29 @@ class FrozenBackbone:
             for rows in torch.split(torch.arange(len(store)), BATCH):
                 images = store.take(rows.to(store.samples.device)).to(self.device)
                 yield draw_view(views, name, images, random).contiguous(memory_format=torch.channels_last)
-                progress(int(rows[-1]) + 1, len(store))
+                done, seconds = int(rows[-1]) + 1, time.monotonic() - begun
+                progress(done, len(store))
+                if not self._told and (seconds > TIMED_SECONDS or done == len(store)):
+                    self._say_how_long(seconds / done, len(store) - done + self._left)
 
         begun, features = time.monotonic(), torch.empty(len(store), self.width)
         encode(self.encoder, batches(), features, self._precision(name))
-        self._say_how_long(time.monotonic() - begun)
         return features
 
-    def _say_how_long(self, seconds: float) -> None:
-        """After the first view that had to be computed: how long the others will take."""
-        if self._left > 0:
-            self.display.note(
-                f"features of {self._left} more views of all images of a domain: about "
-                f"{duration(self._left * seconds)}, less where they are cached"
-            )
-        self._left = 0
+    def _say_how_long(self, seconds: float, left: int) -> None:
+        """Once, when a few batches are done: how long the other images take, and how it could be less."""
+        self._told = True
+        if left <= 0:
+            return
+        line = f"features of {left:,} more views of images will take about {duration(left * seconds)}"
+        ways = []
+        if self.device.type == "cpu" and left * seconds >= TOO_LONG:
+            if any(kind != "test" for _, kind, _ in self._wanted):
+                ways.append(f"{Setting('feature_views', 0)} computes the test view alone")
+                if self.autocast is None:
+                    ways.append(f"{Setting('precision', 'bf16')} halves the others where the CPU has it")
+            ways.append(f"a smaller {Setting('input_size')} or {Setting('backbone')} or a GPU takes less")
+        self.display.note(f"{line} on this CPU: {'; '.join(ways)}" if ways else f"{line}, less where they are cached")
 
 
 def _definition(views: Views, kind: str) -> dict[str, Any]:
