@@ -19,7 +19,7 @@ import unihssl
 from unihssl.data.catalog.digits import embedded_digits
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "none": {},
+    "none": {"sampling": "shuffle"},
     "class_weight=balanced": {"class_weight": "balanced"},
     "class_weight=logit_adjust": {"class_weight": "logit_adjust"},
     "sampling=balanced": {"sampling": "balanced"},

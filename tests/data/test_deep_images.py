@@ -478,3 +478,17 @@ def test_arrays_of_one_type_and_two_scales_are_told_apart(image_arrays):
     model = unihssl.fit((small, y), u.astype(np.float32), backbone="small_cnn", epochs=1, device="cpu", verbose=False)
     assert set(model.windows) == {"labeled", "unlabeled"}
     np.testing.assert_allclose(model.predict_proba(small), model.predict_proba(x), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_plain_floats_of_another_precision_beside_deep_ones_keep_their_greys(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    deep = rng.uniform(0, 576, (16, 16, 16)).astype(np.float32)
+    plain = rng.uniform(0, 1, (16, 16, 16))
+    y = np.arange(16) % 2
+    quick = {"backbone": "small_cnn", "epochs": 1, "pretrain_epochs": 1, "batch_size": 4, "tensorboard": False}
+    model = unihssl.fit((deep, y), (plain, y), tmp_path / "run", **quick)
+    probabilities = model.predict_proba(plain)
+    assert probabilities.std(0).max() > 1e-4  # not all black
+    np.testing.assert_allclose(model.predict_proba(plain.astype(np.float32)), probabilities, atol=0.02)
+    np.testing.assert_array_equal(model.predict_proba(deep.astype(np.float64)), model.predict_proba(deep))

@@ -8,7 +8,7 @@ import typer
 from unihssl.cli.options import JSON, as_options, print_json, split_setting
 from unihssl.cli.settings_options import with_settings
 from unihssl.cli.train import check_sources
-from unihssl.errors import RunInterruptedError, UserError
+from unihssl.errors import RunInterruptedError, Setting, UserError
 
 METHODS = "supervised,mcc+sup,unihssl"
 
@@ -75,6 +75,10 @@ def compare(
         best = {"ranking": [{"run": str(c.run), **c.scores} for c in ranking]} if ranking else {}
         return print_json({"rows": detail_rows(records)} | best)
     show(records)
+    by_class = sorted({record.label for record in records if "sampling" in record.result})
+    if by_class and len(by_class) < len(recipes):
+        everywhere = as_options(Setting("sampling", "balanced"))
+        typer.echo(f"{', '.join(by_class)} drew labeled classes equally often, the others in turn ({everywhere}: all)")
     if ranking:
         typer.echo("No class of the unlabeled domain is known, so nothing above says how good a method is there.")
         show_ranking(ranking)

@@ -18,7 +18,7 @@ def export(
 ) -> None:
     """Write a trained model as one file that answers without this package.
 
-    It takes decoded images of the stored size and gives class probabilities, the domain and, after `unihssl audit`,
+    It takes decoded images of any size and gives class probabilities, the domain and, after `unihssl audit`,
     calibrated confidences and where to abstain. It is compared with PyTorch before it gets its name.
     """
     from unihssl.api import export_run

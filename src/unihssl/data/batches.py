@@ -124,11 +124,6 @@ class TrainingDomain:
     def __len__(self) -> int:
         return len(self.rows)
 
-    @property
-    def is_balanced(self) -> bool:
-        """Whether a pass has every class equally often."""
-        return self._classes is not None
-
     def load(self, stage: int, step: int) -> None:
         """Write this step's rows to the device, and its prefetched images once a step of this stage has used them."""
         self._step = (stage, step)

@@ -90,6 +90,8 @@ def decide_windows(
         window, how = _decide(images, rule)
         windows[kind] = window
         if found := _blank(images, window, rule):
+            if not fixed_window(rule):
+                windows[kind] = _decide(images, "full")[0]  # for other images than these
             blank[kind] = found
             notes.append(f"{name}: warning: {len(images.kinds)} of the training images ({kind}) {found[0]}")
             continue
@@ -225,7 +227,12 @@ def loaded_windows(saved: Mapping[str, Any]) -> dict[str, Window]:
     }
 
 
+def float_kinds(kinds: Iterable[str]) -> list[str]:
+    """Those of float arrays, of any precision."""
+    return [kind for kind in kinds if kind.startswith("array float")]
+
+
 def candidates(domains: Sequence[Mapping[str, Window]]) -> dict[str, tuple[Window, ...]]:
     """The windows of each kind of storage, of the domains that an image may be from."""
-    kinds = {kind for windows in domains for kind in windows}
+    kinds = sorted({kind for windows in domains for kind in windows})
     return {kind: tuple(windows[kind] for windows in domains if kind in windows) for kind in kinds}

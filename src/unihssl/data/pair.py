@@ -17,7 +17,7 @@ from unihssl.data.copies import drop_trained_copies
 from unihssl.data.decode import Progress
 from unihssl.data.domain import UNKNOWN, Domain, labeled_domain, unlabeled_domain
 from unihssl.data.frozen_views import FrozenViews
-from unihssl.data.intensity import Window, decide_windows
+from unihssl.data.intensity import Window, decide_windows, float_kinds
 from unihssl.data.placement import place_stores
 from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, counted
@@ -111,6 +111,15 @@ class DomainPair:
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where
+
+    def sampling_notes(self, settings: Settings) -> list[str]:
+        """How labeled samples are drawn, where that was left to their numbers and is not the usual way."""
+        labels = self.labeled.domain.labels[self.labeled.split.train]
+        if settings.sampling != "auto" or not _draws_by_class(settings, labels):
+            return []
+        sizes, in_turn = np.unique(labels, return_counts=True)[1], Setting("sampling", "shuffle")
+        few, many = f"{sizes.min():,}", f"{sizes.max():,}"
+        return [f"labeled classes have {few} to {many} samples: each is drawn equally often ({in_turn} does not)"]
 
     def _target(self, unlabeled: TrainingDomain, settings: Settings, labeled_batch: int) -> TrainingDomain | None:
         """The unlabeled training samples with target labels, repeated if they are too few; None without labels."""
@@ -255,12 +264,16 @@ def _refuse_black(part: Part) -> None:
 
 def _with_plain_window(part: Part, other: Part) -> Part:
     """The part of an array in 0..1 or 0..255 with that as its window, where the other domain's numbers are of one type
-    with it and deep: so that an image of unknown domain is not taken for one of that domain.
+    with it (floats of any precision are) and deep: so that an image of unknown domain is not taken for one of that one.
     """
     array = part.domain.items
-    if not isinstance(array, np.ndarray) or part.windows or (kind := array_kind(array)) not in other.windows:
+    if not isinstance(array, np.ndarray) or part.windows:
         return part
-    high, channels = 1.0 if array.dtype.kind == "f" else 255.0, len(other.windows[kind].low)
+    kind = array_kind(array)
+    alike = float_kinds(other.windows) if array.dtype.kind == "f" else [kind] if kind in other.windows else []
+    if not alike:
+        return part
+    high, channels = 1.0 if array.dtype.kind == "f" else 255.0, len(other.windows[alike[0]].low)
     return replace(part, windows={kind: Window((0.0,) * channels, (high,) * channels, (0.0, high))})
 
 

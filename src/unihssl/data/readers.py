@@ -73,7 +73,7 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
         if inside and settings.unlabeled_layout == "auto":
             notes.append(
                 f"{root}: sub-folders ({first_few(inside)}) are not taken for classes, because of "
-                f"{counted(len(loose), 'image')} outside them ({first_few(loose)}); its accuracy stays unknown"
+                f"{counted(len(loose), 'image')} outside them ({first_few(loose)}): no image has a label"
             )
         return Source(str(root), paths, names, [None] * len(names), notes=tuple(notes))
     if loose:

@@ -15,7 +15,7 @@ from unihssl.data.cache import Cache
 from unihssl.data.decode import Progress, array_key, decode_in_memory
 from unihssl.data.domain import Domain
 from unihssl.data.images import UNREADABLE, resized, upright_size
-from unihssl.data.intensity import window_for
+from unihssl.data.intensity import Window, float_kinds, window_for
 from unihssl.data.machine import free_memory
 from unihssl.data.rendering import Rendering, scaled
 from unihssl.data.sample_file import MappedFile
@@ -177,7 +177,7 @@ def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
     array = _as_trained(array, how)
     images = array[..., None] if array.ndim == 3 else array
     try:
-        if windows := how.windows.get(array_kind(array)):
+        if windows := _windows(array, how):
             values = [Values(image, array_kind(array)) for image in images]
             return np.stack([scaled(image, how, window_for(image, windows)) for image in values])
         if not array_is_plain(array):
@@ -197,10 +197,16 @@ def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
 
 def _as_trained(array: np.ndarray, how: Rendering) -> np.ndarray:
     """Floats of another precision than those that have a window, as those."""
-    known = [kind for kind in how.windows if kind.startswith("array float")]
+    known = float_kinds(how.windows)
     if array.dtype.kind != "f" or not known or array_kind(array) in known:
         return array
     return array.astype(known[0].removeprefix("array "))
+
+
+def _windows(array: np.ndarray, how: Rendering) -> list[Window]:
+    """Of the domains that it may be from; floats of any precision may be from each that has floats."""
+    kinds = float_kinds(how.windows) if array.dtype.kind == "f" else [array_kind(array)]
+    return [window for kind in kinds for window in how.windows.get(kind, ())]
 
 
 def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

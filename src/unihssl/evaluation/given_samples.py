@@ -33,7 +33,6 @@ def given_domain(samples: Any, model: "Model") -> Domain:
         check_names("images", names)
         unknown = np.full(len(paths), UNKNOWN)
         return Domain("images", paths, names, unknown, classes, notes=_left_out_notes(samples))
-    # A list of two is two samples here, not samples and labels.
     reading = dataclasses.replace(model.settings, target_labels="")
     found = read(
         one_array(samples, "the given list", np.stack) if isinstance(samples, list) else samples, reading, "given"

@@ -91,8 +91,12 @@ def onnx_run(path: Path) -> Run:
 
 
 def verify(path: Path, graph: InferenceGraph, run: Run, samples: np.ndarray) -> None:
-    """Raise a `UserError` unless the file gives PyTorch's outputs for these samples, one alone and all together."""
-    for part in (samples[:1], samples):
+    """Raise a `UserError` unless the file gives PyTorch's outputs for these samples.
+
+    They are given one alone, all together and, as images of another size, in part.
+    """
+    other_size = samples[:2, 1::2, : samples.shape[2] // 2 + 1] if samples.ndim == 4 else samples[:2]
+    for part in (samples[:1], samples, np.ascontiguousarray(other_size)):
         with torch.inference_mode():
             expected = _arrays(graph(torch.from_numpy(part)))
         found = run(part)

@@ -12,7 +12,7 @@ FLOOR = 1e-12  # of a probability, before its logarithm
 
 
 class InferenceGraph(nn.Module):
-    """Maps uint8 images (N, H, W, 3) of any size, or float vectors (N, D), to outputs by name.
+    """Maps uint8 images (N, H, W, C) or float vectors (N, D) to outputs by name.
 
     `probabilities` (N, C) are by the model's rule, `probabilities_RULE` by each one where there are several, and
     `unlabeled_domain` (N,) is there if the method tells the domains apart. After an audit: `calibrated` (N, C), its

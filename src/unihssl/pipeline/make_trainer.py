@@ -11,7 +11,6 @@ from unihssl import methods
 from unihssl.config import Settings
 from unihssl.data.pair import DomainPair
 from unihssl.data.views import Views
-from unihssl.errors import Setting
 from unihssl.methods.base import Task
 from unihssl.models.backbones import EncoderFactory
 from unihssl.run_folder import RunFolder
@@ -57,14 +56,7 @@ def make_trainer(
     if fabric.device.type == "cuda":
         method.to(memory_format=torch.channels_last)
     notes = [*(note for part in pair.parts.values() for note in part.domain.notes), *method.notes()]
-    if settings.sampling == "auto" and data.labeled.is_balanced:
-        sizes = [count for count in counts if count]
-        in_turn = Setting("sampling", "shuffle")
-        notes.append(
-            f"labeled classes have {min(sizes):,} to {max(sizes):,} samples: each is drawn equally often "
-            f"({in_turn} does not)"
-        )
-    for note in notes:
+    for note in [*notes, *pair.sampling_notes(settings)]:
         display.note(f"note: {note}")
     with_target = f" ({target.sum()} with target labels)" if target.any() else ""
     processes = f", {fabric.world_size} processes" if fabric.world_size > 1 else ""

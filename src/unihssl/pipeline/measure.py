@@ -42,6 +42,8 @@ def finish_run(
     predicted = {role: predictions for role, (predictions, _) in tested.items()}
     found = check_unlabeled(tester, pair, settings, predicted, folder.read_metrics())
     model.result |= found | {"notes": notes}
+    if sampling := pair.sampling_notes(settings):  # a remark, not a note: nothing is wrong
+        model.result["sampling"] = worded(sampling[0])
     display.note("domain B (unlabeled), no labels needed:")
     for fact in in_words(found["unlabeled_check"]):
         display.note(f"  - {fact}")

@@ -65,7 +65,7 @@ def write_report(
 
 def content(facts: RunFacts, seen: dict[str, Seen], notes: list[str], *, images: bool) -> dict[str, Any]:
     """Everything the template shows."""
-    baseline = baseline_beside(facts)
+    baseline, sampling = baseline_beside(facts), facts.result.get("sampling")
     return {
         "facts": facts,
         "roles": ROLES,
@@ -74,7 +74,7 @@ def content(facts: RunFacts, seen: dict[str, Seen], notes: list[str], *, images:
         "verdict": verdict(facts, baseline),
         "next_steps": next_steps(facts, baseline),
         "warnings": facts.result.get("warnings", []),
-        "notes": [*facts.result.get("notes", []), *notes],
+        "notes": [*facts.result.get("notes", []), *([sampling] if sampling else []), *notes],
         "sections": [s for s in sections(facts, seen, images=images) if s.text or s.figures or s.galleries],
         "audit": facts.audit,
         "changed": facts.changed_settings(),
