@@ -11,6 +11,7 @@ features.safetensors features of some training samples, which novelty is measure
 result.json          written last: a run that has one is finished
 README.md            of a saved model: its card
 audit.json           what labels of a random sample said of the finished model on the unlabeled domain
+suggested.json       images that were suggested to be labeled
 report.html          all of it for people, in one file; plots/ holds figures
 """
 
@@ -66,6 +67,7 @@ class RunFolder:
         self.result = self.path / "result.json"
         self.card = self.path / "README.md"
         self.audit = self.path / "audit.json"
+        self.suggested = self.path / "suggested.json"
         self.report = self.path / "report.html"
         self.plots = self.path / "plots"
         self.lock = self.path / ".lock"
@@ -240,6 +242,16 @@ class RunFolder:
 
     def write_split(self, split: dict[str, Any]) -> None:
         write_json(self.split, split)
+
+    def read_suggested(self) -> list[str]:
+        """Names of the images that were suggested to be labeled."""
+        names = _dict(self.suggested).get("path") if self.suggested.exists() else []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise UserError(f"{self.suggested}: is damaged; delete it, and images that were suggested may be audited")
+        return names
+
+    def write_suggested(self, names: list[str]) -> None:
+        write_json(self.suggested, {"path": list(dict.fromkeys(names))})
 
     def write_audit(self, audit: dict[str, Any] | None) -> None:
         """None removes that of another model."""

@@ -11,7 +11,7 @@ from PIL import Image
 from unihssl.config import Settings
 from unihssl.data.domain import Domain
 from unihssl.data.images import find_images
-from unihssl.data.label_file import read_label_file, read_label_rows, write_label_file
+from unihssl.data.label_file import read_label_file, read_label_rows, run_of, write_label_file
 from unihssl.data.readers import read
 from unihssl.errors import UserError, printable, worded
 from unihssl.files import write_json
@@ -83,9 +83,10 @@ def test_a_path_that_is_not_utf8_survives_in_json(tmp_path):
 def test_labels_that_a_spreadsheet_would_run_come_back_as_they_were(tmp_path):
     names, classes = ("=1+1", "@a", "'=b", "plain"), ("-x", "y")
     domain = Domain("given", np.zeros((4, 2)), names, np.full(4, -1), classes)
-    write_label_file(tmp_path / "a.csv", domain, np.arange(4), ["-x", "y"])
-    text = (tmp_path / "a.csv").read_text().splitlines()
-    assert text == ["path,label", "'=1+1,'-x", "'@a,y", "'=b,", "plain,"]
+    write_label_file(tmp_path / "a.csv", domain, np.arange(4), tmp_path, ["-x", "y"])
+    text = (tmp_path / "a.csv").read_text().replace(f",{tmp_path}", "").splitlines()
+    assert text == ["path,label,run", "'=1+1,'-x", "'@a,y", "'=b,", "plain,"]
+    assert run_of(tmp_path / "a.csv") == tmp_path
     rows = read_label_rows(tmp_path / "a.csv")
     assert [(row["path"], row["label"]) for row in rows[:2]] == [("=1+1", "-x"), ("@a", "y")]
     assert read_label_file(tmp_path / "a.csv", classes).labels.tolist() == [0, 1]

@@ -77,7 +77,7 @@ def test_a_run_gives_classes_guesses_and_the_images_of_its_array(image_arrays, t
     run = tmp_path / "run"
     assert train((tmp_path / "a.npz", tmp_path / "b.npz"), run).code == 0
     assert unihssl("suggest", run, "--n", 2, "--out", tmp_path / "todo.csv").code == 0
-    with labeling(tmp_path / "todo.csv", "--run", run) as (_, url):
+    with labeling(tmp_path / "todo.csv") as (_, url):  # the file says which run it is of
         state = request(f"{url}state")
         assert state["classes"] == ["blue", "green", "red"] and state["has_guesses"]
         assert len(request(f"{url}image/1")) > 60

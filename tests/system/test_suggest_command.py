@@ -75,3 +75,13 @@ def test_audited_and_excluded_images_are_left_out(image_folders, tmp_path):
     assert "--by is one of clusters, margin, random; got 'luck'" in (
         unihssl("suggest", run, "--out", tmp_path / "c.csv", "--by", "luck").error
     )
+
+
+def test_suggested_images_are_not_drawn_for_an_audit(image_folders, tmp_path):
+    run = tmp_path / "run"
+    assert train(image_folders, run).code == 0
+    asked = {*suggested(run, tmp_path / "one.csv", "--n", 5), *suggested(run, tmp_path / "two.csv", "--n", 7)}
+    drawn = unihssl("audit", run, "--n", 60 - len(asked), "--out", tmp_path / "audit.csv")
+    assert f"note: {len(asked)} images that were suggested are not drawn from" in drawn.stderr
+    with (tmp_path / "audit.csv").open(newline="") as file:
+        assert not asked & {row["path"] for row in csv.DictReader(file)}

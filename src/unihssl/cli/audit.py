@@ -44,9 +44,12 @@ def audit(
         then = f"unihssl audit {run} --labels {out}" + (f" --unlabeled {unlabeled}" if unlabeled else "")
         lines = [
             f"{n} of {size} images, drawn at random -> {out}",
-            f"Label them with: unihssl label {out} --run {run}",
+            f"Label them with: unihssl label {out}",
             f"Then: {then}",
         ]
+        if left_out := len(folder.read_suggested()):
+            why = "they are the doubtful ones, so audit before you suggest where they are many"
+            typer.echo(f"note: {left_out} images that were suggested are not drawn from; {why}", err=True)
         typer.echo(json_format.dumps({"out": str(out), "n": n, "domain_size": size}) if json else "\n".join(lines))
         return
     assert labels is not None

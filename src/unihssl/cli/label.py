@@ -9,7 +9,11 @@ import typer
 def label(
     file: Path = typer.Argument(help="CSV of images to label (path,label), as suggest and audit write it."),
     classes: str = typer.Option("", help="The classes, such as cat,dog."),
-    run: Path | None = typer.Option(None, help="Run directory: its classes, and its model's guesses on request."),
+    run: Path | None = typer.Option(
+        None,
+        help="Run directory: its classes, and its model's guesses on request.",
+        show_default="the one that wrote the file",
+    ),
     port: int = typer.Option(0, min=0, max=65535, help="Port of the page; 0 takes a free one."),
     browser: bool = typer.Option(True, help="Open the page in the browser."),
 ) -> None:
@@ -20,6 +24,7 @@ def label(
     """
     import webbrowser
 
+    from unihssl.data.label_file import run_of
     from unihssl.errors import UserError
     from unihssl.interrupt import termination_interrupts
     from unihssl.labeling.guesses import Guesses
@@ -30,6 +35,8 @@ def label(
 
     if not file.is_file():
         raise UserError(f"{file}: no such file; draw images to label with: unihssl suggest RUN --n 50 --out {file}")
+    if not classes and run is None and (found := run_of(file)) and RunFolder(found).is_run:
+        run = found
     if bool(classes) == (run is not None):
         raise UserError("pass either --classes a,b,c or --run RUN: the classes to choose from")
     folder = RunFolder(run) if run else None

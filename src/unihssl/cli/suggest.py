@@ -53,5 +53,5 @@ def suggest(
     if own and not with_labels:
         typer.echo(f"note: {own} target labels of this run are not in {out}; --with-labels adds them", err=True)
     typer.echo(f"{n} of {chosen_from} images -> {out}")
-    typer.echo(f"Label them with: unihssl label {out} --run {run}")
+    typer.echo(f"Label them with: unihssl label {out}")
     typer.echo(f"Then train with: unihssl train --target-labels {out} ...")

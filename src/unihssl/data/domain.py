@@ -76,7 +76,8 @@ def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings
     """Read the unlabeled domain. Its labels, if any, are for measuring only, never for training."""
     listed = joined([_read_unlabeled(part, classes, settings) for part in several(source)])
     if listed.classes:
-        _check_classes(listed, classes, settings.match_classes == "labeled" or settings.target_labels == COLUMN)
+        trained_on = settings.target_labels == COLUMN
+        _check_classes(listed, classes, settings.match_classes == "labeled" or trained_on, trained_on)
     return _resolve(listed, classes, settings.group_by)
 
 
@@ -150,8 +151,8 @@ def _class_order(label: Label) -> tuple[int, int, str]:
     return (0, label, "") if isinstance(label, int) else (1, 0, label)
 
 
-def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool) -> None:
-    """Stop unless the source has exactly these classes; with `may_lack`, no others."""
+def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool, trained_on: bool) -> None:
+    """Stop unless the source has exactly these classes; with `may_lack`, no others. `trained_on`: its labels are."""
     extra = sorted(str(c) for c in source.classes - set(classes))
     missing = sorted(str(c) for c in set(classes) - source.classes)
     if not extra and (not missing or may_lack):
@@ -162,9 +163,12 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool) -
     if missing and not may_lack:
         differences.append(f"missing here: {first_few(missing)}")
     allow = "" if extra else f"allow missing ones with {Setting('match_classes', 'labeled')}, or "
+    ignore = (
+        "leave their cells empty" if trained_on else f"ignore these names with {Setting('unlabeled_layout', 'flat')}"
+    )
     raise UserError(
         f"{source.name}: classes do not match those of the labeled domain; {'; '.join(differences)}. "
-        f"Way out: rename them, or {allow}ignore these names with {Setting('unlabeled_layout', 'flat')}"
+        f"Way out: rename them, or {allow}{ignore}"
     )
 
 

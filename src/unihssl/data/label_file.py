@@ -18,6 +18,7 @@ from unihssl.files import FullPaths, atomic, make_folder
 from unihssl.plain_files import read_text
 
 COLUMNS = ("path", "label")
+RUN = "run"  # a third column, of files that a run wrote
 
 
 class LabelFile(NamedTuple):
@@ -29,10 +30,10 @@ class LabelFile(NamedTuple):
     has_gaps: bool
 
 
-def write_label_file(path: Path, domain: Domain, rows: np.ndarray, labels: Sequence[Label] = ()) -> None:
-    """Write `path,label` for rows of a domain; an existing file stays, as it may hold labels.
+def write_label_file(path: Path, domain: Domain, rows: np.ndarray, run: Path, labels: Sequence[Label] = ()) -> None:
+    """Write `path,label,run` for rows of a domain; an existing file stays, as it may hold labels.
 
-    `labels` are those of the first rows, the other labels are empty.
+    `run` is that which the images were drawn for. `labels` are those of the first rows, the other labels are empty.
     """
     if path.exists():
         raise UserError(f"{path} exists already, and may hold labels: choose another {Setting('out')}")
@@ -40,7 +41,8 @@ def write_label_file(path: Path, domain: Domain, rows: np.ndarray, labels: Seque
     names = domain.names if isinstance(domain.items, np.ndarray) else [str(Path(p).absolute()) for p in domain.items]
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         listed = zip_longest((names[row] for row in rows), labels, fillvalue="")
-        csv.writer(file).writerows([COLUMNS, *([safe_cell(name), safe_cell(str(label))] for name, label in listed)])
+        cells = ((name, str(label), str(run.absolute())) for name, label in listed)
+        csv.writer(file).writerows([(*COLUMNS, RUN), *(map(safe_cell, row) for row in cells)])
 
 
 def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:
@@ -65,6 +67,12 @@ def read_label_rows(path: Path) -> list[dict[str, str]]:
     if missing := [column for column in COLUMNS if column not in rows[0]]:
         raise UserError(f"{path}: no column {first_few(missing)}; expected the columns {','.join(COLUMNS)}")
     return [row | {"path": plain_cell(row["path"]), "label": plain_cell(row["label"].strip())} for row in rows]
+
+
+def run_of(path: Path) -> Path | None:
+    """The run that a CSV of images to label was written for, if it says."""
+    run = plain_cell(read_label_rows(path)[0].get(RUN, ""))
+    return Path(run) if run else None
 
 
 def class_numbers(labels: Iterable[Any], classes: Sequence[Label], where: str) -> np.ndarray:

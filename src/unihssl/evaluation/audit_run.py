@@ -39,14 +39,15 @@ def draw_audit(
 ) -> int:
     """Write a CSV of `n` images, drawn at random from the unlabeled domain, to be labeled. Returns the domain's size.
 
-    Images whose labels trained the model, and those in `exclude` (names or paths), are not of that domain.
+    Images whose labels trained the model, suggested ones, which will, and those in `exclude` (names or paths) are not
+    of that domain.
     """
     domain = audited_domain(run, model, settings, unlabeled)
-    domain = without(domain, [*trained_on(run, model), *exclude])
+    domain = without(domain, [*trained_on(run, model), *run.read_suggested(), *exclude])
     if not 0 < n <= len(domain):
         raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images of the unlabeled domain; got {n}")
     rng = np.random.default_rng(seed_for("audit", seed))
-    write_label_file(out, domain, draw_sample(len(domain), n, rng, domain.groups))
+    write_label_file(out, domain, draw_sample(len(domain), n, rng, domain.groups), run.path)
     return len(domain)
 
 

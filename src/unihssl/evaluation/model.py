@@ -124,7 +124,9 @@ class Model:
         return str(getattr(self.params, "prediction", "argmax"))
 
     def audit(self, samples: Any, labels: Any, max_risk: float = 0.05, domain: Any = None) -> dict[str, Any]:
-        """How good the model is on a domain, from the labels (N,) of a random sample of it. Keeps the answers.
+        """How good the model is on a domain, from the labels (N,) of a random sample of it.
+
+        Predictions are calibrated by the answer from then on; `save` keeps it.
 
         >>> model.audit(x[drawn], y)["accuracy"]
         {'value': 0.81, 'low': 0.719, 'high': 0.882, 'n': 100}

@@ -50,7 +50,8 @@ def draw_suggestions(
     rows = np.array(find_rows(whole, [*labels, *chosen.names], Path.cwd()))
     if (rows < 0).any():
         raise UserError(f"{whole.name}: {(rows < 0).sum()} images with target labels of {run.path} are not in it")
-    write_label_file(out, whole, rows, list(labels.values()))
+    write_label_file(out, whole, rows, run.path, list(labels.values()))
+    run.write_suggested([*run.read_suggested(), *chosen.names])
     return len(candidates)
 
 

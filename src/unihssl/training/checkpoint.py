@@ -58,8 +58,8 @@ def load_checkpoint(folder: RunFolder, fingerprint: str) -> Saved:
     content = folder.read_checkpoint()
     if content["fingerprint"] != fingerprint:
         raise UserError(
-            f"{folder.checkpoint}: the data or settings have changed since this run began, or another version of "
-            "unihssl saved it; start a new one, or give it its own data again"
+            f"{folder.checkpoint}: the data, target labels or settings have changed since this run began, or another "
+            "version of unihssl saved it; start a new one, or give it its own data again"
         )
     method = {re.sub("^average[.]", "ema.", name): tensor for name, tensor in content["method"].items()}  # as in 0.1.0
     position = Position(content["stage"], content["step"])
