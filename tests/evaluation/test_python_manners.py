@@ -92,6 +92,7 @@ def test_a_model_scores_and_is_evaluated_on_what_is_given(tmp_path):
 def test_predictions_are_a_table_and_a_csv_that_no_spreadsheet_runs(tmp_path):
     names = np.array(["=cmd()", "plain"])[Y]
     found = unihssl.fit(X, names, U, **SHORT).predictions(U)
+    pytest.importorskip("pandas")
     frame = found.to_frame()
     assert list(frame.columns) == [
         "path",
