@@ -35,14 +35,18 @@ def write_label_file(path: Path, domain: Domain, rows: np.ndarray, run: Path, la
 
     `run` is that which the images were drawn for. `labels` are those of the first rows, the other labels are empty.
     """
-    if path.exists():
-        raise UserError(f"{path} exists already, and may hold labels: choose another {Setting('out')}")
+    refuse_existing(path)
     make_folder(path.parent)
     names = domain.names if isinstance(domain.items, np.ndarray) else [str(Path(p).absolute()) for p in domain.items]
     with atomic(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
         listed = zip_longest((names[row] for row in rows), labels, fillvalue="")
         cells = ((name, str(label), str(run.absolute())) for name, label in listed)
         csv.writer(file).writerows([(*COLUMNS, RUN), *(map(safe_cell, row) for row in cells)])
+
+
+def refuse_existing(path: Path) -> None:
+    if path.exists():
+        raise UserError(f"{path} exists already, and may hold labels: choose another {Setting('out')}")
 
 
 def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:

@@ -10,7 +10,7 @@ import numpy as np
 from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.domain import UNKNOWN, Domain
-from unihssl.data.label_file import find_rows, write_label_file
+from unihssl.data.label_file import find_rows, refuse_existing, write_label_file
 from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit_run import audited_domain, trained_on, without
 from unihssl.evaluation.model import Model
@@ -50,8 +50,9 @@ def draw_suggestions(
     rows = np.array(find_rows(whole, [*labels, *chosen.names], Path.cwd()))
     if (rows < 0).any():
         raise UserError(f"{whole.name}: {(rows < 0).sum()} images with target labels of {run.path} are not in it")
+    refuse_existing(out)
+    run.write_suggested([*run.read_suggested(), *chosen.names])  # first: stopped in between, the command is repeated
     write_label_file(out, whole, rows, run.path, list(labels.values()))
-    run.write_suggested([*run.read_suggested(), *chosen.names])
     return len(candidates)
 
 
