@@ -249,6 +249,6 @@ def test_an_interrupted_run_ends_the_same(name, tmp_path, monkeypatch):
             fit(name, tmp_path / "again", target_labels=labels, resume=True)
     with pytest.raises(UserError, match="labels that were given in Python: pass its target_labels again"):
         fit(name, tmp_path / "again", resume=True)
-    with pytest.raises(UserError, match="the data or settings have changed since this run began"):
+    with pytest.raises(UserError, match="the data, target labels or settings have changed since this run began"):
         fit(name, tmp_path / "again", target_labels=labels | {2: TRUTH[2]}, resume=True)
     assert same(fit(name, tmp_path / "again", target_labels=labels, resume=True), whole)

@@ -134,7 +134,7 @@ def test_resume_with_other_images(stopped):
     folders, out = stopped
     Image.new("RGB", (16, 16)).save(folders[1] / "red" / "new.png")
     printed = error(folders, out, "--resume", epochs=100000)
-    assert f"{out}/checkpoint.pt: the data or settings have changed since this run began" in printed
+    assert f"{out}/checkpoint.pt: the data, target labels or settings have changed since this run began" in printed
 
 
 def test_resume_with_other_pixels(image_arrays, tmp_path, monkeypatch):
@@ -144,7 +144,7 @@ def test_resume_with_other_pixels(image_arrays, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         fit((x, y), unlabeled, tmp_path / "run", checkpoint_seconds=0, **FAST)
     monkeypatch.undo()
-    with pytest.raises(UserError, match="the data or settings have changed"):
+    with pytest.raises(UserError, match="the data, target labels or settings have changed"):
         fit((255 - x, y), unlabeled, tmp_path / "run", resume=True, checkpoint_seconds=0, **FAST)
 
 
@@ -220,7 +220,7 @@ def test_a_refused_resume_leaves_the_run_as_it_was(image_folders, own_folders, t
         fit(labeled, unlabeled, tmp_path / "run", **knobs)
     monkeypatch.undo()
     before = (tmp_path / "run" / "config.yaml").read_text()
-    with pytest.raises(UserError, match="data or settings have changed"):
+    with pytest.raises(UserError, match="data, target labels or settings have changed"):
         fit(str(own_folders()[0]), unlabeled, tmp_path / "run", resume=True, **knobs)
     assert (tmp_path / "run" / "config.yaml").read_text() == before
     assert fit("", "", tmp_path / "run", resume=True).result["pooled"]["n"]
