@@ -128,7 +128,7 @@ def test_an_earlier_run_has_no_such_column(tmp_path):
     assert not list(tmp_path.glob("[qr].csv"))
 
 
-@pytest.mark.parametrize("above", [-1, 0.99, 101, math.nan])
+@pytest.mark.parametrize("above", [-1, 0, 0.99, 101, math.nan])
 def test_a_percentile_is_from_1_to_100(run, vector_arrays, above):
     with pytest.raises(unihssl.UserError, match="unknown_above is a percentile from 1 to 100"):
         unihssl.load(run).predictions(vector_arrays[0][0]).is_unknown(above)

@@ -161,6 +161,17 @@ def test_what_cannot_be_written_is_refused_in_one_line(tmp_path, monkeypatch):
         model.export(tmp_path / "model.onnx")
 
 
+@pytest.mark.parametrize(("suffix", "exporter"), [(".onnx", torch.onnx), (".pt2", torch.export)])
+def test_a_torch_that_cannot_trace_is_named(tmp_path, monkeypatch, suffix, exporter):
+    def fail(*arguments, **named):
+        raise NotImplementedError("an operator")
+
+    monkeypatch.setattr(exporter, "export", fail)
+    with pytest.raises(unihssl.UserError, match=r"cannot trace this model \(NotImplementedError\); a newer torch can"):
+        random_model("supervised", "mlp").export(tmp_path / f"model{suffix}")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("suffix", [".onnx", ".pt2"])
 def test_images_of_any_size_are_resized_as_in_training(tmp_path, suffix):
     model = random_model("unihssl", "small_cnn")

@@ -23,7 +23,7 @@ def predict(
         None, help="Share of wrong answers allowed, for the column abstain.", show_default="the audit's"
     ),
     unknown_above: float | None = typer.Option(
-        None, help="Novelty, such as 99, above which the column unknown says yes.", min=0, max=100
+        None, help="Novelty, such as 99, above which the column unknown says yes.", min=1, max=100
     ),
     device: str = DEVICE,
     settings: list[str] = READING,

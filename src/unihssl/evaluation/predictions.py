@@ -41,7 +41,7 @@ class Predictions:
 
     def is_unknown(self, above: float) -> np.ndarray:
         """(N,) bool: which samples are probably of no class, as their novelty is above this percentile."""
-        if not isinstance(above, int | float | np.number) or not (above == 0 or 1 <= above <= 100):
+        if not isinstance(above, int | float | np.number) or not 1 <= above <= 100:
             raise UserError(f"{Setting('unknown_above')} is a percentile from 1 to 100, such as 99; got {above}")
         if self.novelty is None:
             raise UserError(NO_REFERENCE)

@@ -33,7 +33,7 @@ def write_onnx(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: M
     """
     onnx = require("onnx")
     example = torch.from_numpy(check[:2])
-    with quietly(), torch.no_grad():
+    with traced(path), quietly(), torch.no_grad():
         program: Any = torch.onnx.export(
             graph,
             (example,),
@@ -66,7 +66,7 @@ def edit_metadata(path: Path, metadata: Mapping[str, Any]) -> None:
 def write_pt2(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: Mapping[str, Any]) -> None:
     """Write `path` for `torch.export.load`; the metadata is its extra file `metadata.json`."""
     example = torch.from_numpy(check[:2])
-    with quietly(), torch.no_grad():
+    with traced(path), quietly(), torch.no_grad():
         program = torch.export.export(graph, (example,), dynamic_shapes=_any_size(example))
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
@@ -140,6 +140,16 @@ def _as_json(metadata: Mapping[str, Any]) -> dict[str, str]:
 
 def _arrays(outputs: Mapping[str, Tensor]) -> Outputs:
     return {name: tensor.numpy(force=True) for name, tensor in outputs.items()}
+
+
+@contextlib.contextmanager
+def traced(path: Path) -> Iterator[None]:
+    """An exporter's failure, of whatever kind, as a line that names the way out."""
+    try:
+        yield
+    except Exception as error:
+        why = f"torch {torch.__version__} cannot trace this model ({type(error).__name__})"
+        raise UserError(f"{path}: {why}; a newer torch can: 2.14 is tested, 2.6 is too old") from error
 
 
 @contextlib.contextmanager
