@@ -8,6 +8,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from unihssl.version import __version__
+
 if TYPE_CHECKING:
     from unihssl.api import evaluate, export_run, fit
     from unihssl.errors import UserError
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from unihssl.experiments.selection import select
     from unihssl.training.callbacks import Callback
 
-__version__ = "0.2.0"
 __all__ = ["Callback", "HSSLClassifier", "Model", "UserError", "__version__", "evaluate", "export_run", "fit", "load"]
 __all__ += ["select"]
 

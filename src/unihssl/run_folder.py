@@ -33,7 +33,7 @@ from filelock import FileLock, Timeout
 from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, flush, make_folder, write_error, write_json, write_text
 from unihssl.plain_files import MOST_JSON, MOST_TABLE, as_path, check_regular, read_json, read_text, read_yaml
-from unihssl.run_schema import check_model, check_split
+from unihssl.run_schema import check_audit, check_model, check_split
 from unihssl.seals import sealed, unsealed
 from unihssl.tensor_files import checksum_of, open_tensors, read_tensors, write_tensors
 
@@ -99,7 +99,11 @@ class RunFolder:
 
     def read_audit(self) -> dict[str, Any] | None:
         """The last audit; None if there was none."""
-        return _dict(self.audit) if self.audit.exists() else None
+        if not self.audit.exists():
+            return None
+        content = _dict(self.audit)
+        check_audit(content, self.audit)
+        return content
 
     def read_environment(self) -> dict[str, Any]:
         """Empty where it was not noted."""
@@ -338,13 +342,6 @@ def environment() -> dict[str, Any]:
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         "commit": commit(),
     }
-
-
-def own_version() -> str:
-    """The version of this package; empty where it runs without being installed."""
-    with contextlib.suppress(PackageNotFoundError):
-        return version("unihssl")
-    return ""
 
 
 def commit() -> str | None:

@@ -1,5 +1,6 @@
 """What the files of a run must hold: checked when they are read, so that no reader meets half of one later."""
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,31 @@ def check_split(content: Mapping[str, Any], file: Path) -> None:
                 raise _wrong(file, "the split of a run", f"{role}.{name}", name in part)
 
 
+def check_audit(content: Mapping[str, Any], file: Path) -> None:
+    """Refuse the answers of an audit that lack something which predictions or a report are made from."""
+    sample: Any = content.get("sample")
+    sample = sample if isinstance(sample, dict) else {}
+    lengths = {len(sample[name]) for name in ("label", "predicted", "confidence") if isinstance(sample.get(name), list)}
+    none = {name for name, value in content.items() if value is None}
+    for name, right in {
+        "n": _is_count(content.get("n")),
+        "accuracy": _is_share(content.get("accuracy")),
+        "class_shares": _are_shares(content.get("class_shares")),
+        "class_accuracy": _are_shares(content.get("class_accuracy")),
+        "temperature": _are_numbers([content.get("temperature")], above=0),
+        "labeled_temperature": "labeled_temperature" in none
+        or _are_numbers([content.get("labeled_temperature")], above=0),
+        "max_risk": _are_numbers([content.get("max_risk")], above=0),
+        "threshold": "threshold" in none or _are_numbers([content.get("threshold")]),
+        "sample": _are_labels(sample.get("label")) and _are_labels(sample.get("predicted")) and len(lengths) == 1,
+        "confidences": _are_numbers(sample.get("confidence")) and _are_names(sample.get("path", [])),
+        "reference": _are_numbers(content.get("reference")) and len(content["reference"]) > 0,
+    }.items():
+        if not right:
+            problem = f"its {name} {'are' if name.endswith('s') else 'is'} not what it should be"
+            raise UserError(f"{file}: not the answers of an audit: {problem}; delete it, and audit again")
+
+
 def _wrong(file: Path, what: str, name: str, there: bool) -> UserError:
     problem = f"its {name} is not what it should be" if there else f"it has no {name}"
     return UserError(f"{file}: not {what}: {problem}; use an undamaged copy, or train again")
@@ -57,6 +83,19 @@ def _wrong(file: Path, what: str, name: str, there: bool) -> UserError:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**16
+
+
+def _are_numbers(value: Any, above: float = -math.inf) -> bool:
+    real = isinstance(value, list) and all(isinstance(item, int | float) for item in value)
+    return real and all(above < item < math.inf for item in value)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, dict) and _are_numbers([value.get(name) for name in ("value", "low", "high", "n")])
+
+
+def _are_shares(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_share, value.values()))
 
 
 def _are_labels(value: Any) -> bool:

@@ -59,7 +59,7 @@ def test_another_version_is_said(vector_arrays, tmp_path, monkeypatch):
     model = unihssl.fit(*vector_arrays, out=tmp_path / "run", **KNOBS | {"backbone": "mlp"})
     model.save(tmp_path / "saved")
     assert other_version_note(model) == []
-    monkeypatch.setattr(changed, "own_version", lambda: "9.0.0")
+    monkeypatch.setattr(changed, "__version__", "9.0.0")
     for folder in ("run", "saved"):
         loaded = unihssl.load(tmp_path / folder)
         assert other_version_note(loaded) == [f"this model was trained by unihssl {model.version}, and this is 9.0.0"]

@@ -42,7 +42,7 @@ def command(*args: object) -> str:
 
 
 def test_the_run_that_learnt_nothing_comes_last(runs):
-    ranked = unihssl.select([runs])
+    ranked = unihssl.select(runs)
     accuracy = [unihssl.load(c.run).result["unlabeled"]["accuracy"] for c in ranked]
     assert accuracy[0] > 0.8 and ranked[-1].run == runs / "bad" and accuracy[-1] < 0.7
     assert {c.seed for c in ranked} == {0, 1} and "lr=1e-08" in ranked[-1].name

@@ -146,6 +146,15 @@ def run(random: Random, folder: Path) -> None:
     load_model(folder / "run").predict(np.zeros((2, 16, 16, 3), np.uint8))
 
 
+def audit(random: Random, folder: Path) -> None:
+    """A run whose audit is damaged: its answers are used by predictions."""
+    shutil.copytree(seeds.RUN, folder / "run")
+    images, model = np.zeros((4, 16, 16, 3), np.uint8), load_model(folder / "run")
+    answer = model.audit(images, [model.classes_[0]] * 4)
+    (folder / "run" / "audit.json").write_text(json.dumps(mutated_json(answer, random)))
+    load_model(folder / "run").predictions(images).to_csv(folder / "answers.csv")
+
+
 def command(random: Random, folder: Path) -> None:
     """A command line; nothing may end it but an exit, and only 0, 1 or 2."""
     shutil.copytree(seeds.RUN, folder / "run")
@@ -168,9 +177,10 @@ KINDS: dict[str, tuple[Case, float]] = {  # with the share of the cases; a new o
     "settings": (settings, 0.08),
     "arrays": (array, 0.1),
     "archives": (packed, 0.08),
-    "runs": (run, 0.14),
+    "runs": (run, 0.12),
     "commands": (command, 0.04),
     "other images": (other_image, 0.06),
     "dicom": (dicom, 0.06),
     "arguments": (arguments, 0.1),
+    "audits": (audit, 0.02),
 }

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 from warm_cli import train, unihssl
 
-from unihssl import UserError, load
-from unihssl.evaluation.audit_run import NOT_TOLD_APART, answer_audit, draw_audit
-from unihssl.pipeline.settings import settings_of
-from unihssl.run_folder import RunFolder
+from unihssl import load
+from unihssl.evaluation.audit_run import NOT_TOLD_APART
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +108,11 @@ def test_bad_labels_are_one_line_and_the_last_answer_stays(run, image_folders, t
         assert message in printed
         assert (run / "audit.json").read_bytes() == before
     (tmp_path / "bad.csv").write_text("image,class\na.png,red\n")
-    assert "bad.csv: no column path, label" in unihssl("audit", run, "--labels", tmp_path / "bad.csv").error
-    assert "cannot be read as a CSV" in unihssl("audit", run, "--labels", tmp_path / "no.csv").error
+    assert (
+        "bad.csv: no column 'path'; its columns are image, class"
+        in unihssl("audit", run, "--labels", tmp_path / "bad.csv").error
+    )
+    assert "no.csv: not a readable CSV file" in unihssl("audit", run, "--labels", tmp_path / "no.csv").error
     assert "--max-risk is a share" in unihssl("audit", run, "--labels", good, "--max-risk", 2).error
     assert (run / "audit.json").read_bytes() == before
 
@@ -173,15 +174,29 @@ def test_arrays_are_named_by_their_rows(image_arrays, tmp_path):
     assert unihssl("audit", tmp_path / "run", "--labels", file, "--json").result["sample"]["path"] == rows
 
 
-def test_excluded_images_are_neither_drawn_nor_accepted(run, image_folders, tmp_path):
-    folder, model = RunFolder(run), load(run)
-    images = sorted(map(str, image_folders[1].rglob("*.png")))
-    names = [Path(image).relative_to(image_folders[1]).as_posix() for image in images]
-    exclude = {*names[:10], *images[10:50]}  # by name or by path
-    size = draw_audit(folder, model, settings_of(folder), tmp_path / "audit.csv", 10, exclude=exclude)
-    with (tmp_path / "audit.csv").open(newline="") as file:
-        assert {row["path"] for row in csv.DictReader(file)} == set(images[50:]) and size == 10
-    bad = write(tmp_path / "bad.csv", [(images[0], "blue"), (images[59], "red")])
-    with pytest.raises(UserError, match=r"1 of its images trained the model, with their labels \(.*00.png\)"):
-        answer_audit(folder, model, settings_of(folder), bad, exclude=exclude)
-    assert not folder.audit.exists()
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("temperature", "hot"),
+        ("temperature", 0),
+        ("threshold", [0.5]),
+        ("accuracy", {"value": 0.5}),
+        ("class_shares", {"red": 1}),
+        ("reference", []),
+        ("sample", {"label": ["red"], "predicted": [], "confidence": [0.5]}),
+        ("n", None),
+    ],
+)
+def test_a_damaged_audit_is_one_line(run, image_folders, tmp_path, name, value):
+    assert unihssl("audit", run, "--labels", filled(run, tmp_path / "audit.csv")).code == 0
+    answer = json.loads((run / "audit.json").read_text())
+    (run / "audit.json").write_text(json.dumps(answer | {name: value}))
+    error = unihssl("predict", run, image_folders[1], "--out", tmp_path / "p.csv").error
+    assert "audit.json: not the answers of an audit: its" in error and "delete it, and audit again" in error
+
+
+def test_images_are_suggested_after_an_audit_of_arrays(run, image_arrays, tmp_path):
+    model = load(run)
+    model.audit(*image_arrays[1])
+    model.save(run)
+    assert unihssl("suggest", run, "--n", 3, "--out", tmp_path / "todo.csv").code == 0

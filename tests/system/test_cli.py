@@ -245,6 +245,16 @@ def test_options_win_over_set_and_set_over_the_config_file(image_folders, tmp_pa
     }
 
 
+def test_a_former_name_is_read_from_files_and_named_elsewhere(image_folders, tmp_path):
+    (tmp_path / "old.yaml").write_text(f"home: host\nlabeled: {image_folders[0]}\nunlabeled: elsewhere\n")
+    arguments = train_args(*image_folders, tmp_path / "run", epochs=1)
+    assert unihssl(*arguments, "--config", tmp_path / "old.yaml").code == 0
+    assert yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())["placement"] == "host"
+    asked = json.loads((tmp_path / "run" / "environment.json").read_text())["asked"]
+    assert not {"labeled", "unlabeled"} & set(asked)
+    assert "'home': it is now called 'placement'" in unihssl(*arguments, "--set", "home=host").error
+
+
 def test_a_runs_own_config_repeats_it_bit_for_bit(run, tmp_path):
     again = unihssl("train", "--config", run.folder / "config.yaml", "--out", tmp_path / "again", "--json")
     assert again.result | {"run": ""} == run.printed.result | {"run": ""}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image
-from warm_cli import train, unihssl
+from warm_cli import train, train_args, unihssl
 
 SIDE = 24
 
@@ -34,6 +34,19 @@ def test_report_train_predict(scans, tmp_path):
     assert set(about["windows"]["labeled"]) == {"PNG uint16"} and set(about["windows"]["unlabeled"]) == {"TIFF float32"}
     predicted = unihssl("predict", tmp_path / "run", scans[1], "--out", tmp_path / "preds.csv")
     assert predicted.code == 0 and len((tmp_path / "preds.csv").read_text().splitlines()) == 25
+
+
+def test_five_bands_have_a_report(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        y = np.arange(40) % 2
+        x = rng.integers(0, 90, (40, 16, 16, 5), dtype=np.uint8)
+        x[y == 1, 4:12, 4:12, 3] += 120
+        np.savez(tmp_path / f"{name}.npz", x=x, y=y)
+    arguments = train_args(tmp_path / "a.npz", tmp_path / "b.npz", tmp_path / "run", channels=5, test_fraction=0.3)
+    done = unihssl(*(argument for argument in arguments if argument != "--no-report"))
+    assert done.code == 0 and f"Report: {tmp_path / 'run' / 'report.html'}" in done.stderr
+    assert (tmp_path / "run" / "report.html").read_text().count("data:image") > 20
 
 
 def test_wrong_knobs(scans, tmp_path):

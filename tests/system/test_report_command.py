@@ -25,6 +25,9 @@ def test_train_ends_with_a_report_and_says_what_it_knows_of_the_unlabeled_domain
     assert unihssl("report", run, *where, "--no-images", "--json").result == {"out": str(run / "report.html")}
     assert "data:image" not in (run / "report.html").read_text()
 
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "config.yaml").write_text("- no settings")
+    (tmp_path / "damaged" / "result.json").write_text("{}")
     other = shutil.copytree(run, tmp_path / "other")
     config = (other / "config.yaml").read_text().replace("seed: 0", "seed: 1")
     (other / "config.yaml").write_text(config)

@@ -53,9 +53,10 @@ def train(
         raise UserError("no run directory given: pass --out RUN")
     given = {"method": method, "backbone": backbone, "weights": weights, "target_labels": target_labels}
     given = {name: value for name, value in given.items() if value} | knobs
-    values = (read_yaml(config) if config else {}) | dict(map(split_setting, settings)) | given
-    labeled = labeled or values.pop("labeled", "")
-    sources = unlabeled if len(unlabeled) > 1 else [*unlabeled, values.pop("unlabeled", "")][0]
+    from_file, values = read_yaml(config) if config else {}, dict(map(split_setting, settings)) | given
+    named = {role: values.pop(role, from_file.pop(role, "")) for role in ("labeled", "unlabeled")}
+    labeled = labeled or named["labeled"]
+    sources = unlabeled if len(unlabeled) > 1 else [*unlabeled, named["unlabeled"]][0]
     if not resume:
         check_sources(labeled, sources)
     report = report and not RunFolder(out).is_finished  # nothing of a run that is finished already is written again
@@ -68,9 +69,12 @@ def train(
     from unihssl.methods.recipe import current_names
     from unihssl.pipeline.train import train as run
 
+    chosen = {"method": values["method"]} if "method" in values else {}
+    values = current_names(from_file | chosen) | values  # a file may have been written by an earlier version
+
     with TerminalDisplay(quiet=json) as display:
         try:
-            model = run(out, labeled, sources, current_names(values), resume=resume, display=display)
+            model = run(out, labeled, sources, values, resume=resume, display=display)
         except RunInterruptedError as stop:
             if display.silent:  # the first process reports it
                 raise typer.Exit(130) from stop

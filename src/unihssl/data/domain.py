@@ -103,6 +103,11 @@ def test_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> 
     return _resolve(listed, classes, settings.group_by, to_split=False)
 
 
+def spread_rows(count: int, most: int) -> np.ndarray:
+    """At most so many of `count` rows, spread evenly over all."""
+    return np.linspace(0, count - 1, min(count, most)).astype(np.int64)
+
+
 def _resolve(source: Source, classes: tuple[Label, ...], group_by: str, *, to_split: bool = True) -> Domain:
     """Number the classes and choose the groups; groups are not needed where nothing is split."""
     number = {label: i for i, label in enumerate(classes)} | {None: UNKNOWN}

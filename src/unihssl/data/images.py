@@ -112,8 +112,16 @@ def upright_size(path: Path) -> tuple[int, int]:
         return header_size(file)
 
 
+def size_if_readable(path: Path) -> tuple[int, int] | None:
+    """The same; None of what cannot be read."""
+    try:
+        return upright_size(path)
+    except UNREADABLE:
+        return None
+
+
 def header_size(file: BinaryIO) -> tuple[int, int]:
-    """The same of an open file."""
+    """Height and width of an open file, as `upright_size` has them."""
     head = file.read(HEAD)
     file.seek(0)
     if is_dicom(head):

@@ -1,7 +1,6 @@
 """A CSV of images to label: written with empty labels, read back when somebody has filled them in."""
 
 import csv
-import io
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
@@ -12,10 +11,9 @@ import numpy as np
 
 from unihssl.csv_cells import plain_cell, safe_cell
 from unihssl.data.domain import Domain
-from unihssl.data.source import Label, first_few
+from unihssl.data.source import Label, csv_rows, first_few
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths, atomic, make_folder
-from unihssl.plain_files import read_text
 
 COLUMNS = ("path", "label")
 RUN = "run"  # a third column, of files that a run wrote
@@ -61,15 +59,9 @@ def read_label_file(path: Path, classes: Sequence[Label]) -> LabelFile:
 
 def read_label_rows(path: Path) -> list[dict[str, str]]:
     """All rows of a CSV of images to label, by column; `label` is empty where there is none yet."""
-    try:
-        text = read_text(path, encoding="utf-8-sig")
-        rows: list[dict[str, str]] = list(csv.DictReader(io.StringIO(text, newline=""), restval=""))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"{path}: cannot be read as a CSV file ({error})") from None
+    rows = csv_rows(path, COLUMNS)
     if not rows:
         raise UserError(f"{path}: the CSV has no rows; expected the columns {','.join(COLUMNS)}")
-    if missing := [column for column in COLUMNS if column not in rows[0]]:
-        raise UserError(f"{path}: no column {first_few(missing)}; expected the columns {','.join(COLUMNS)}")
     return [row | {"path": plain_cell(row["path"]), "label": plain_cell(row["label"].strip())} for row in rows]
 
 

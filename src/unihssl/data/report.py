@@ -11,7 +11,8 @@ from unihssl.config import Settings
 from unihssl.data.cache import cache_folder
 from unihssl.data.copies import contents
 from unihssl.data.decode import Progress, spread
-from unihssl.data.images import UNREADABLE, upright_size
+from unihssl.data.domain import spread_rows
+from unihssl.data.images import size_if_readable
 from unihssl.data.intensity import GREYS, saved_windows
 from unihssl.data.near_copies import Looks, looks, near_copies
 from unihssl.data.pair import DomainPair, Part
@@ -54,7 +55,7 @@ def pair_report(pair: DomainPair, settings: Settings, progress: Progress | None 
 
 def _domain_report(part: Part, look: Looks, digests: Sequence[bytes], settings: Settings) -> dict[str, Any]:
     domain = part.domain
-    rows = np.linspace(0, len(domain) - 1, min(len(domain), SAMPLED)).astype(np.int64)
+    rows = spread_rows(len(domain), SAMPLED)
     levels = np.bincount(part.store.samples[rows].numpy().reshape(-1), minlength=GREYS)
     low, high = np.searchsorted(levels.cumsum() / levels.sum(), [0.001, 0.999])
     counts = {
@@ -82,21 +83,13 @@ def _sizes(items: Sequence[Path] | np.ndarray) -> dict[str, Any]:
     if isinstance(items, np.ndarray):
         found = [items.shape[1:3]] * len(items)
     else:
-        found = [
-            size for part in spread(lambda rows: [_size(items[r]) for r in rows], len(items)) for size in part if size
-        ]
+        sizes = spread(lambda rows: [size_if_readable(items[r]) for r in rows], len(items))
+        found = [size for part in sizes for size in part if size]
     ordered = sorted(found, key=lambda size: (size[0] * size[1], size))
     if not ordered:
         return {"different": 0}
     picked = {"smallest": ordered[0], "median": ordered[len(ordered) // 2], "largest": ordered[-1]}
     return {name: list(size) for name, size in picked.items()} | {"different": len(set(found))}
-
-
-def _size(path: Path) -> tuple[int, int] | None:
-    try:
-        return upright_size(path)
-    except UNREADABLE:
-        return None
 
 
 def _stored(part: Part, settings: Settings) -> dict[str, int]:

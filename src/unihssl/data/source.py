@@ -108,7 +108,7 @@ def check_names(where: str, names: Iterable[str]) -> None:
 def csv_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
     """The rows of a CSV file that has at least these columns."""
     try:
-        reader = csv.DictReader(io.StringIO(read_text(path, encoding="utf-8-sig"), newline=""))
+        reader = csv.DictReader(io.StringIO(read_text(path, encoding="utf-8-sig"), newline=""), restval="")
         present = reader.fieldnames or []
         for column in columns:
             if column not in present:

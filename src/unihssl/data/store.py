@@ -14,7 +14,7 @@ from torch import Tensor
 from unihssl.data.cache import Cache
 from unihssl.data.decode import Progress, array_key, decode_in_memory
 from unihssl.data.domain import Domain
-from unihssl.data.images import UNREADABLE, resized, upright_size
+from unihssl.data.images import resized, size_if_readable
 from unihssl.data.intensity import Window, float_kinds, window_for
 from unihssl.data.machine import free_memory
 from unihssl.data.rendering import Rendering, scaled
@@ -137,19 +137,12 @@ def _shared_small_size(domains: Iterable[Domain]) -> tuple[int, int] | None:
         if isinstance(domain.items, np.ndarray):
             sizes: Iterable[tuple[int, int]] = [domain.items.shape[1:3]]
         else:
-            sizes = (size for path in domain.items if (size := _header_size(path)))
+            sizes = (size for path in domain.items if (size := size_if_readable(path)))
         for size in sizes:
             if max(size) > SMALL or (shared is not None and size != shared):
                 return None
             shared = size
     return shared
-
-
-def _header_size(path: Path) -> tuple[int, int] | None:
-    try:
-        return upright_size(path)
-    except UNREADABLE:
-        return None  # fill_store names it
 
 
 def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:

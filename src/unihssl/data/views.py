@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -113,6 +114,11 @@ class Views:
 
     def _normalised(self, pixels: Tensor) -> Tensor:
         return (pixels - _pixel_scale(self.mean, pixels.device)) / _pixel_scale(self.std, pixels.device)
+
+    def to_look_at(self, x: Tensor) -> np.ndarray:
+        """What the network takes, (N, C, H, W), as uint8 images (N, H, W, C)."""
+        pixels = x.float() * _pixel_scale(self.std, x.device) + _pixel_scale(self.mean, x.device)
+        return np.asarray(pixels.clamp(0, 255).round().to(torch.uint8).permute(0, 2, 3, 1).numpy(force=True))
 
 
 def _pixel_scale(values: tuple[float, ...], device: torch.device) -> Tensor:

@@ -67,12 +67,10 @@ def temper(probabilities: np.ndarray, temperature: float) -> np.ndarray:
     return np.asarray(softmax(np.log(np.maximum(probabilities.astype(np.float64), FLOOR)) / temperature, axis=1))
 
 
-def risk_threshold(
-    confidence: np.ndarray, wrong: np.ndarray, reference: np.ndarray, max_risk: float, delta: float = DELTA
-) -> float | None:
+def risk_threshold(confidence: np.ndarray, wrong: np.ndarray, reference: np.ndarray, max_risk: float) -> float | None:
     """The lowest confidence above which at most `max_risk` of the answers are wrong; None if none can be shown.
 
-    The guarantee: with probability 1 - `delta` or more over the draw of the sample, of all answers that the model gives
+    The guarantee: with probability 1 - DELTA or more over the draw of the sample, of all answers that the model gives
     in the domain at this confidence or above, at most `max_risk` are wrong. `confidence` and `wrong` (N,) are those of
     the sample. `reference` are confidences that were not chosen by the draw; they place the thresholds to test.
 
@@ -82,13 +80,13 @@ def risk_threshold(
     """
     from scipy.stats import binom
 
-    needed = math.log(delta) / math.log1p(-max_risk)  # right answers in a row that just suffice
+    needed = math.log(DELTA) / math.log1p(-max_risk)  # right answers in a row that just suffice
     first = min(1, max(1 / 3, (needed + 2 * math.sqrt(needed)) / max(len(wrong), 1)))
     found = None
     for answered in np.append(np.arange(first, 1, 0.05), 1):
         threshold = float(np.quantile(reference, 1 - answered)) if answered < 1 else 0.0
         accepted = confidence >= threshold
-        if binom.cdf(wrong[accepted].sum(), accepted.sum(), max_risk) > delta:
+        if binom.cdf(wrong[accepted].sum(), accepted.sum(), max_risk) > DELTA:
             break
         found = threshold
     return found

@@ -9,7 +9,7 @@ import numpy as np
 from unihssl import methods
 from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
-from unihssl.data.domain import Domain, unlabeled_domain
+from unihssl.data.domain import Domain, spread_rows, unlabeled_domain
 from unihssl.data.label_file import LabelFile, find_rows, labeled_rows, read_label_file, write_label_file
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
@@ -35,15 +35,13 @@ def draw_audit(
     *,
     seed: int = 0,
     unlabeled: Any = None,
-    exclude: Collection[str] = (),
 ) -> int:
     """Write a CSV of `n` images, drawn at random from the unlabeled domain, to be labeled. Returns the domain's size.
 
-    Images whose labels trained the model, suggested ones, which will, and those in `exclude` (names or paths) are not
-    of that domain.
+    Images whose labels trained the model, and suggested ones, whose labels will, are not of that domain.
     """
     domain = audited_domain(run, model, settings, unlabeled)
-    domain = without(domain, [*trained_on(run, model), *run.read_suggested(), *exclude])
+    domain = without(domain, [*trained_on(run, model), *run.read_suggested()])
     if not 0 < n <= len(domain):
         raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images of the unlabeled domain; got {n}")
     rng = np.random.default_rng(seed_for("audit", seed))
@@ -59,10 +57,9 @@ def answer_audit(
     max_risk: float = 0.05,
     *,
     unlabeled: Any = None,
-    exclude: Collection[str] = (),
 ) -> dict[str, Any]:
     """Answer from the labels of a random sample, and keep the answer in the run's audit.json."""
-    domain, trained = audited_domain(run, model, settings, unlabeled), [*trained_on(run, model), *exclude]
+    domain, trained = audited_domain(run, model, settings, unlabeled), trained_on(run, model)
     file = read_label_file(labels, model.classes_.tolist())
     _refuse_trained(file, domain, run, trained)
     domain = without(domain, trained)
@@ -140,7 +137,7 @@ def _gap_note(file: LabelFile) -> str:
 
 
 def _confidences(model: Model, domain: Domain) -> np.ndarray:
-    rows = np.linspace(0, len(domain) - 1, min(len(domain), REFERENCE)).astype(np.int64)
+    rows = spread_rows(len(domain), REFERENCE)
     _, store = model.decode(domain.keep(rows), "unlabeled")
     return np.asarray(model.probabilities(model.predict_store(store)).max(1))
 

@@ -12,7 +12,8 @@ from unihssl.data.domain import Domain, labeled_domain, unlabeled_domain
 from unihssl.data.readers import is_reference, several
 from unihssl.data.store import fill_store
 from unihssl.errors import UserError, printable
-from unihssl.run_folder import RunFolder, own_version
+from unihssl.run_folder import RunFolder
+from unihssl.version import __version__
 
 if TYPE_CHECKING:
     from unihssl.evaluation.model import Model
@@ -23,9 +24,9 @@ PARTS = ("train", "test", "unused")  # of a run's split
 
 def other_version_note(model: "Model") -> list[str]:
     """A line if another version of this package trained the model."""
-    if not model.version or own_version() in ("", model.version):
+    if not model.version or __version__ == model.version:
         return []
-    return [printable(f"this model was trained by unihssl {model.version[:40]}, and this is {own_version()}")]
+    return [printable(f"this model was trained by unihssl {model.version[:40]}, and this is {__version__}")]
 
 
 def changed_data_notes(model: "Model") -> list[str]:

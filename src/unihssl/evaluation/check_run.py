@@ -10,6 +10,7 @@ import numpy as np
 from unihssl import methods
 from unihssl.config import Settings
 from unihssl.data.batch_random import BatchRandom, seed_for
+from unihssl.data.domain import spread_rows
 from unihssl.data.pair import DomainPair
 from unihssl.evaluation.collapse_check import collapse_warnings, doubt_warnings
 from unihssl.evaluation.model import Model
@@ -33,7 +34,7 @@ def check_unlabeled(
     involved.
     """
     train = pair.unlabeled.split.train
-    rows = train[np.linspace(0, len(train) - 1, min(len(train), CHECKED)).astype(np.int64)]
+    rows = train[spread_rows(len(train), CHECKED)]
     sample = model.predict_store(pair.unlabeled.store, rows)
     predicted = model.probabilities(sample).argmax(1)
     advice = methods.get(model.method).advice(model.params)

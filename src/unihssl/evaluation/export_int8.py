@@ -16,10 +16,10 @@ from unihssl.export.files import Run, edit_metadata, onnx_run
 from unihssl.export.int8 import quantize
 from unihssl.files import atomic, make_folder
 from unihssl.run_folder import RunFolder
+from unihssl.run_schema import ROLES
 
 CALIBRATION = 128  # training samples of each domain that the ranges of activations come from
 BATCH = 64
-ROLES = ("labeled", "unlabeled")
 
 
 def export_int8(

@@ -1,7 +1,6 @@
 """The export of a trained model: what its file holds beside the network."""
 
 import copy
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from unihssl.data.intensity import saved_windows
 from unihssl.errors import UserError
 from unihssl.evaluation.model import Model
 from unihssl.export.graph import InferenceGraph
+from unihssl.version import __version__
 
 AUDIT = ("temperature", "labeled_temperature", "threshold", "max_risk", "delta")  # what predictions need of an audit
 CHECKED = 3  # samples of each kind that a written file is compared with PyTorch on
@@ -50,7 +50,7 @@ def describe(model: Model) -> dict[str, Any]:
     architecture, audit = model.architecture, model.audited
     vectors = architecture.takes_vectors
     return {
-        "unihssl_version": version("unihssl"),
+        "unihssl_version": __version__,
         "method": model.method,
         "backbone": architecture.name,
         "rule": model.rule,

@@ -31,8 +31,9 @@ from unihssl.methods.base import Output
 from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
 from unihssl.models.classifier import main_classifier, record_features
 from unihssl.plain_files import is_folder, is_there
-from unihssl.run_folder import RunFolder, own_version
+from unihssl.run_folder import RunFolder
 from unihssl.run_schema import MODEL_FORMAT
+from unihssl.version import __version__
 
 View = Callable[[Tensor], Tensor]  # stored samples to what the network takes
 
@@ -72,7 +73,7 @@ class Model:
         self.reference: Reference | None = None  # what novelty is measured from
         self.settings = Settings()  # of its run: how CSV files are read
         self.folder: Path | None = None  # of the run that trained it, if that was kept
-        self.version = own_version()  # of the package that trained it; empty where not recorded
+        self.version = __version__  # of the package that trained it; empty where not recorded
         self.data: dict[str, str] = {}  # content keys of the samples of both domains; empty where not recorded
 
     def __repr__(self) -> str:

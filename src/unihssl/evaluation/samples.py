@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unihssl.config import Settings, parse
-from unihssl.data.domain import UNKNOWN, Domain, test_domain, unlabeled_domain
+from unihssl.data.domain import UNKNOWN, Domain, spread_rows, test_domain, unlabeled_domain
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
 from unihssl.data.store import Store
@@ -81,7 +81,7 @@ def unknown_samples(run: RunFolder, model: Model, settings: Settings, given: Any
     """Some samples of an unlabeled domain without known classes: to draw, not to measure."""
     source = _source(run.read_split()["unlabeled"], "unlabeled", given)
     domain = unlabeled_domain(source, tuple(model.classes_.tolist()), settings)
-    rows = np.linspace(0, len(domain.names) - 1, min(len(domain.names), most)).astype(np.int64)
+    rows = spread_rows(len(domain), most)
     domain, store = model.decode(domain.keep(rows), "unlabeled")
     return KnownSamples(domain, store, np.arange(len(domain.names)))
 
@@ -94,7 +94,7 @@ def training_samples(run: RunFolder, role: str, model: Model, settings: Settings
     rows = np.flatnonzero(np.isin(domain.names, record["train"]))
     if not len(rows):
         raise UserError(f"{domain.name}: none of the run's training samples is there; say where with {Setting(role)}")
-    chosen = rows[np.linspace(0, len(rows) - 1, min(len(rows), most)).astype(np.int64)]
+    chosen = rows[spread_rows(len(rows), most)]
     return model.decode(domain.keep(chosen), role)[1].samples.numpy()
 
 
@@ -121,7 +121,7 @@ def samples_to_show(run: RunFolder, role: str, model: Model, settings: Settings,
         shown = unknown_samples(run, model, settings, given, most)
         return shown._replace(domain=replace(shown.domain, labels=np.full(len(shown.domain), UNKNOWN)))
     domain = _held_out(record, role, model, settings, given)
-    rows = np.linspace(0, len(domain) - 1, min(len(domain), most)).astype(np.int64)
+    rows = spread_rows(len(domain), most)
     domain, store = model.decode(domain.keep(rows), role)
     return KnownSamples(domain, store, np.arange(len(domain)))
 

@@ -42,7 +42,7 @@ def draw_suggestions(
     """
     record = run.read_split()["unlabeled"]
     whole = audited_domain(run, model, settings, unlabeled)
-    audited = (run.read_audit() or {"sample": {"path": []}})["sample"]["path"]
+    audited = (run.read_audit() or {"sample": {}})["sample"].get("path", ())  # none if the model was given arrays
     never = [*record["test"], *record.get("unused", ()), *trained_on(run, model), *audited]
     candidates = without(whole, [*never, *exclude])
     chosen = suggest(model, candidates, n, by=by, seed=seed)

@@ -10,7 +10,6 @@ from unihssl import methods
 from unihssl.config import Settings, knob_fields, parse
 from unihssl.data import catalog
 from unihssl.data.catalog.dataset import Dataset
-from unihssl.data.source import Source
 from unihssl.errors import Setting, UserError
 from unihssl.experiments import schedules
 from unihssl.experiments.paper import METHOD, METHODS, UNIHSSL
@@ -26,10 +25,6 @@ KNOBS: Mapping[str, Mapping[str, Any]] = {
 PAIRS = {"digits": ("mnist/uci",)}  # the pair that needs no download
 SCHEDULE = {"digits": "recipe"}  # of other data sets `paper`
 ELSEWHERE = {"labeled": "pairs", "unlabeled": "pairs", "seed": "seeds", "method": "methods"}  # knob -> its option
-
-
-def load_pair(dataset: str, root: Path, pair: str) -> tuple[Source, Source]:
-    return catalog.load(dataset, pair, root)
 
 
 @dataclass(frozen=True)
@@ -49,7 +44,7 @@ class Protocol:
     @property
     def loader(self) -> LoadPair:
         """Loads a pair by name; can be sent to other processes."""
-        return partial(load_pair, self.dataset.name, self.root.resolve())
+        return partial(catalog.load, self.dataset.name, root=self.root.resolve())
 
     def pairs(self, requested: str = "") -> list[str]:
         """`paper`, `all` or a list such as `A/W,D/A`; by default the paper's, else all.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from unihssl.data.domain import spread_rows
 from unihssl.data.source import first_few
 from unihssl.data.store import Store
 from unihssl.errors import UserError
@@ -49,7 +50,7 @@ class Candidate:
 
 
 def select(
-    runs: Sequence[str | Path], by: str = VALIDATOR, *, unlabeled: Any = None, device: str = "auto"
+    runs: str | Path | Sequence[str | Path], by: str = VALIDATOR, *, unlabeled: Any = None, device: str = "auto"
 ) -> list[Candidate]:
     """Rank finished runs of one pair of domains, best first, by their predictions on unlabeled training images.
 
@@ -59,9 +60,9 @@ def select(
     `runs` are folders of runs, or of folders of them. No label of the unlabeled domain is used, and no test image.
     `unlabeled` says where that domain is now. `by` names another of the scores.
     """
-    if not isinstance(runs, Iterable):
+    given = [runs] if isinstance(runs, str | Path) else runs
+    if not isinstance(given, Iterable):
         raise UserError(f"runs must be a list of folders, got {type(runs).__name__}")
-    given = [runs] if isinstance(runs, str) else runs
     records = list({record.folder: record for record in read_all([as_path(run, "a run") for run in given])}.values())
     if len(records) < 2:
         raise UserError(f"{records[0].folder}: this is one run only; choosing needs two or more")
@@ -101,7 +102,7 @@ def score_runs(
     folders: Sequence[RunFolder], images: Sequence[str], unlabeled: Any = None, device: str = "auto"
 ) -> list[dict[str, float]]:
     """Every validator's score of each run, from some of these images of the unlabeled domain."""
-    chosen = [images[i] for i in np.linspace(0, len(images) - 1, min(len(images), SAMPLES)).astype(int)]
+    chosen = [images[i] for i in spread_rows(len(images), SAMPLES)]
     stores: dict[str, Store] = {}  # decoded once for all models that see images alike
     probabilities, scores, classes = [], [], set()
     for folder in folders:

@@ -22,6 +22,7 @@ Outputs = Mapping[str, np.ndarray]
 Run = Callable[[np.ndarray], Outputs]  # from samples (N, ...) to outputs by name
 
 TOLERANCE = 1e-4  # between PyTorch's outputs and those of the file
+TESTED = "2.14"  # torch; 2.6 cannot trace the resizing
 OPSET = 18  # of ONNX; understood since onnxruntime 1.14
 METADATA = "metadata.json"  # inside a .pt2 file
 
@@ -33,7 +34,7 @@ def write_onnx(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: M
     """
     onnx = require("onnx")
     example = torch.from_numpy(check[:2])
-    with traced(path), quietly(), torch.no_grad():
+    with exporting(path), quietly(), torch.no_grad():
         program: Any = torch.onnx.export(
             graph,
             (example,),
@@ -52,7 +53,8 @@ def write_onnx(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: M
     make_folder(path.parent)
     with atomic(path) as temporary:
         onnx.save(content, str(temporary))
-        verify(path, graph, onnx_run(temporary), check)
+        with exporting(path):
+            verify(path, graph, onnx_run(temporary), check)
 
 
 def edit_metadata(path: Path, metadata: Mapping[str, Any]) -> None:
@@ -66,7 +68,7 @@ def edit_metadata(path: Path, metadata: Mapping[str, Any]) -> None:
 def write_pt2(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: Mapping[str, Any]) -> None:
     """Write `path` for `torch.export.load`; the metadata is its extra file `metadata.json`."""
     example = torch.from_numpy(check[:2])
-    with traced(path), quietly(), torch.no_grad():
+    with exporting(path), quietly(), torch.no_grad():
         program = torch.export.export(graph, (example,), dynamic_shapes=_any_size(example))
     for part in program.graph_module.modules():
         for node in part.graph.nodes if isinstance(part, torch.fx.GraphModule) else ():
@@ -76,8 +78,9 @@ def write_pt2(path: Path, graph: InferenceGraph, check: np.ndarray, metadata: Ma
     make_folder(path.parent)
     with atomic(path) as temporary:
         temporary.write_bytes(content.getvalue())
-        loaded = torch.export.load(io.BytesIO(temporary.read_bytes())).module()
-        verify(path, graph, lambda x: _arrays(loaded(torch.from_numpy(x))), check)
+        with exporting(path):
+            loaded = torch.export.load(io.BytesIO(content.getvalue())).module()
+            verify(path, graph, lambda x: _arrays(loaded(torch.from_numpy(x))), check)
 
 
 def onnx_run(path: Path) -> Run:
@@ -143,13 +146,16 @@ def _arrays(outputs: Mapping[str, Tensor]) -> Outputs:
 
 
 @contextlib.contextmanager
-def traced(path: Path) -> Iterator[None]:
-    """An exporter's failure, of whatever kind, as a line that names the way out."""
+def exporting(path: Path) -> Iterator[None]:
+    """What an exporter or the file's own run raises, of whatever kind, as one line."""
     try:
         yield
+    except UserError:
+        raise
     except Exception as error:
-        why = f"torch {torch.__version__} cannot trace this model ({type(error).__name__})"
-        raise UserError(f"{path}: {why}; a newer torch can: 2.14 is tested, 2.6 is too old") from error
+        cause = f"{type(error).__name__}: {next(iter(str(error).strip().splitlines()), '')[:200]}"
+        newer = "" if torch.__version__ >= TESTED else f"; try a newer one, {TESTED} is tested"
+        raise UserError(f"{path}: torch {torch.__version__} cannot export this model{newer} ({cause})") from error
 
 
 @contextlib.contextmanager

@@ -5,13 +5,12 @@ from typing import Any
 from torch import Tensor, nn
 
 from unihssl.data.batches import PairedBatch, PairedData
-from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
+from unihssl.methods.base import Losses, MakeEncoder, Method, NoParams, Output, Stage
 from unihssl.methods.batch_norm_stats import has_batch_norm, set_statistics
-from unihssl.methods.supervised import SupervisedParams
 from unihssl.models.classifier import Classifier
 
 
-class AdaBN(Method[SupervisedParams]):
+class AdaBN(Method[NoParams]):
     """Supervised, read out under the unlabeled domain's BatchNorm statistics; no step sees that domain."""
 
     name = "supervised+adabn"
@@ -19,7 +18,7 @@ class AdaBN(Method[SupervisedParams]):
     network: nn.ModuleDict  # type: ignore[assignment]
 
     @classmethod
-    def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: SupervisedParams) -> nn.Module:
+    def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: NoParams) -> nn.Module:
         return nn.ModuleDict({name: Classifier(*make_encoder(), num_classes) for name in ("supervised", "adapted")})
 
     def notes(self) -> list[str]:

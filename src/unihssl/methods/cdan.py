@@ -130,8 +130,9 @@ def reversal_coefficient(step: Tensor, steps: float) -> Tensor:
     return 2 / (1 + torch.exp(step.double() * (-10 / steps))) - 1
 
 
-def domain_discriminator(inputs: int, hidden: int = 1024, dropout: bool = False) -> nn.Sequential:
+def domain_discriminator(inputs: int, dropout: bool = False) -> nn.Sequential:
     """Two hidden layers and one logit, above 0 for the labeled domain."""
+    hidden = 1024
 
     def block(width: int) -> list[nn.Module]:
         between: list[nn.Module] = [nn.ReLU(), nn.Dropout(0.5)] if dropout else [nn.BatchNorm1d(hidden), nn.ReLU()]

@@ -1,19 +1,12 @@
 """The ceiling of every table: supervised training on both domains, with the labels that no other method may see."""
 
-from dataclasses import dataclass
-
 import torch.nn.functional as F
 
 from unihssl.data.batches import PairedBatch
-from unihssl.methods.base import Losses, Method
+from unihssl.methods.base import Losses, Method, NoParams
 
 
-@dataclass(frozen=True)
-class OracleParams:
-    """No knobs beyond the shared ones."""
-
-
-class Oracle(Method[OracleParams]):
+class Oracle(Method[NoParams]):
     """Cross-entropy on both domains, the unlabeled one with its true labels: what labels there would be worth."""
 
     name = "oracle"

@@ -13,7 +13,7 @@ RESIZED_CROP: Knobs = {"weak_view": "resized_crop", "area_labeled": 0.08}
 CENTER_CROP: Knobs = {"weak_view": "center"}
 INVERSE_DECAY: Knobs = {"lr_schedule": "inverse", "decay_gamma": 1e-3, "weight_decay": 1e-3, "head_lr": 10.0}
 
-# FixMatch and FlexMatch.
+# FixMatch and its kin.
 FINETUNE_MATCH: dict[str, Knobs] = {
     "": {**INVERSE_DECAY, **RESIZED_CROP, "decay_gamma": 4e-4, "lr": 3e-4, "area_unlabeled": 0.5, "steps": 20_000}
     | {"bottleneck": 1024, "unlabeled_batch": 32},

@@ -1,17 +1,10 @@
 """The baseline that every claim is measured against: labeled data alone."""
 
-from dataclasses import dataclass
-
 from unihssl.data.batches import PairedBatch
-from unihssl.methods.base import Losses, Method, Stage
+from unihssl.methods.base import Losses, Method, NoParams, Stage
 
 
-@dataclass(frozen=True)
-class SupervisedParams:
-    """No knobs beyond the shared ones."""
-
-
-class Supervised(Method[SupervisedParams]):
+class Supervised(Method[NoParams]):
     """Cross-entropy on the labeled domain and on target labels; unlabeled samples are never seen."""
 
     name = "supervised"

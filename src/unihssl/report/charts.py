@@ -42,13 +42,12 @@ class Frame:
 
     x: tuple[float, float]
     y: tuple[float, float]
-    height: float = HEIGHT
     marks: Sequence[tuple[float, str]] = field(default_factory=tuple)  # vertical lines with names
 
     def at(self, x: float, y: float) -> tuple[float, float]:
         across = (x - self.x[0]) / ((self.x[1] - self.x[0]) or 1)
         up = (y - self.y[0]) / ((self.y[1] - self.y[0]) or 1)
-        return LEFT + across * (WIDTH - LEFT - RIGHT), self.height - BOTTOM - up * (self.height - TOP - BOTTOM)
+        return LEFT + across * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - up * (HEIGHT - TOP - BOTTOM)
 
     def axes(self, x_label: str, *, shares: tuple[bool, bool]) -> Markup:
         """Grid, numbers and names; `shares` says which of x and y are shares, shown in percent."""
@@ -59,13 +58,13 @@ class Frame:
             parts.append(tag("text", number(value, shares[1]), x=LEFT - 6, y=y + 4, text_anchor="end"))
         for value in ticks(*self.x):
             x, _ = self.at(value, self.y[0])
-            parts.append(tag("text", number(value, shares[0]), x=x, y=self.height - BOTTOM + 16, text_anchor="middle"))
+            parts.append(tag("text", number(value, shares[0]), x=x, y=HEIGHT - BOTTOM + 16, text_anchor="middle"))
         middle = LEFT + (WIDTH - LEFT - RIGHT) / 2
-        parts.append(tag("text", x_label, x=middle, y=self.height - 5, text_anchor="middle", class_="label"))
+        parts.append(tag("text", x_label, x=middle, y=HEIGHT - 5, text_anchor="middle", class_="label"))
         free = 0.0  # where the next name may begin
         for value, name in self.marks:
             x, _ = self.at(value, self.y[0])
-            parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=self.height - BOTTOM, class_="mark"))
+            parts.append(tag("line", x1=x, x2=x, y1=TOP, y2=HEIGHT - BOTTOM, class_="mark"))
             parts.append(tag("text", name, x=max(x + 3, free), y=TOP - 5, class_="label"))
             free = max(x + 3, free) + LETTER * (len(name) + 1)
         return join(parts)

@@ -1,5 +1,6 @@
 """What a run's folder says, without its model and its data."""
 
+import contextlib
 import hashlib
 import json
 import shlex
@@ -115,10 +116,11 @@ def baseline_beside(facts: RunFacts) -> RunFacts | None:
         other = RunFolder(path)
         if not (path.is_dir() and other.is_run and other.is_finished):
             continue
-        settings = saved_settings(other)
-        same = all(settings.get(name) == facts.settings.get(name) for name in SAME_TASK)
-        if same and settings.get("method") == FLOOR:
-            return RunFacts.read(path)
+        with contextlib.suppress(UserError):  # a damaged one is no concern of this run
+            settings = saved_settings(other)
+            same = all(settings.get(name) == facts.settings.get(name) for name in SAME_TASK)
+            if same and settings.get("method") == FLOOR:
+                return RunFacts.read(path)
     return None
 
 

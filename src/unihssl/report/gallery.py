@@ -37,7 +37,6 @@ class Row:
 
     title: str
     pictures: list[Picture]
-    empty: str = "none"
 
 
 def galleries(seen: Seen, role: str) -> list[Row]:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from unihssl.data.domain import spread_rows
 from unihssl.errors import UserError
 from unihssl.experiments.plots.features import embed
 from unihssl.report.charts import COLOURS, Figure, colour, svg
@@ -22,7 +23,7 @@ MOST_POINTS = 250  # of each domain: t-SNE takes seconds for more
 def feature_map(seen: Mapping[str, Seen], images: bool) -> Figure | None:
     """t-SNE of the features of both domains, with some `images`; None where there is nothing to draw."""
     parts = {role: s for role, s in seen.items() if s.features is not None}
-    rows = {role: _some(len(s.names)) for role, s in parts.items()}
+    rows = {role: spread_rows(len(s.names), MOST_POINTS) for role, s in parts.items()}
     total = sum(map(len, rows.values()))
     if total < FEWEST_POINTS:
         return None
@@ -71,10 +72,6 @@ def _colours(seen: Seen, rows: np.ndarray) -> list[str]:
     """Of the true class where it is known, else of the predicted one."""
     classes = (seen.labels if seen.known else seen.predicted)[rows]
     return [colour(int(c), seen.probabilities.shape[1]) for c in classes]
-
-
-def _some(count: int) -> np.ndarray:
-    return np.linspace(0, count - 1, min(count, MOST_POINTS)).astype(np.int64)
 
 
 def _dot(x: float, y: float, fill: str, role: str) -> Markup:

@@ -13,7 +13,6 @@ from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.evaluation.model import Model, load_model
 from unihssl.evaluation.samples import KnownSamples, samples_to_show
-from unihssl.experiments.plots.from_run import classifier_of
 from unihssl.pipeline.settings import settings_of
 from unihssl.report.facts import RunFacts
 
@@ -55,10 +54,8 @@ class Seen:
         return self.model.views.test(self.store.take(torch.from_numpy(rows)).to(self.model.device))
 
     def pixels(self, rows: np.ndarray) -> np.ndarray:
-        """The same as uint8 images (n, H, W, 3)."""
-        mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in (self.model.views.mean, self.model.views.std))
-        images = (self.inputs(rows).float().cpu() * std + mean).clamp(0, 1)
-        return np.asarray((255 * images).round().to(torch.uint8).permute(0, 2, 3, 1).numpy())
+        """The same as uint8 images (n, H, W, C)."""
+        return self.model.views.to_look_at(self.inputs(rows))
 
 
 def look(
@@ -80,17 +77,7 @@ def look(
 
 
 def _seen(model: Model, samples: KnownSamples, held_out: bool) -> Seen:
-    features: list[Tensor] = []
-    try:
-        hooks = [classifier_of(model).head.register_forward_pre_hook(lambda _, x: features.append(x[0].float().cpu()))]
-    except UserError:  # a method of another package may have a network of its own kind
-        hooks = []
-    try:
-        predictions = model.predict_store(samples.store, batch=64)
-    finally:
-        for hook in hooks:
-            hook.remove()
-    found = torch.cat(features).numpy() if features else None
+    predictions = model.predict_store(samples.store, batch=64, keep_features=True)
     probabilities = model.probabilities(predictions)
-    own: dict[str, Any] = {"features": found, "held_out": held_out, "routes": predictions.oracle}
+    own: dict[str, Any] = {"features": predictions.features, "held_out": held_out, "routes": predictions.oracle}
     return Seen(model, samples.store, samples.domain.names, samples.labels, probabilities, **own)

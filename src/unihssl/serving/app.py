@@ -6,7 +6,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, TypeVar
 
@@ -23,6 +22,7 @@ from unihssl.serving.limits import MEGA, Limits, RefusedError
 from unihssl.serving.metrics import Metrics
 from unihssl.serving.predictor import Predictor
 from unihssl.serving.uploads import FORMATS, Upload, count_pixels, decode, read_uploads
+from unihssl.version import __version__
 
 Result = TypeVar("Result")
 BATCH = 32  # images that the model sees at once
@@ -90,7 +90,7 @@ def create_app(predictor: Predictor, limits: Limits | None = None, token: str | 
         model_thread.shutdown(wait=False, cancel_futures=True)
 
     # FastAPI's own pages of documentation load scripts from elsewhere: no docs_url, no redoc_url.
-    app = FastAPI(title="unihssl", version=version("unihssl"), docs_url=None, redoc_url=None, lifespan=lifespan)
+    app = FastAPI(title="unihssl", version=__version__, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.add_middleware(Guard, limits=limits, metrics=metrics, budget=budget, token=token)
     page = files("unihssl.serving").joinpath("page.html").read_text(encoding="utf-8")
 

@@ -48,12 +48,10 @@ def _heat(model: Model) -> Callable[[np.ndarray, np.ndarray], list[np.ndarray]] 
     layer = last_feature_map(network, model.views.test(blank))
     if layer is None:
         return None
-    mean, std = (torch.tensor(of, device=model.device).view(-1, 1, 1) for of in (model.views.mean, model.views.std))
 
     def heat(pixels: np.ndarray, classes: np.ndarray) -> list[np.ndarray]:
         x = model.views.test(torch.from_numpy(pixels).to(model.device))
         maps = heat_maps(network, layer, x, torch.from_numpy(classes).to(model.device), len(model.classes_))
-        seen = (255 * (x * std + mean).clamp(0, 1)).permute(0, 2, 3, 1)
-        return list(map(overlay, seen.numpy(force=True), maps.numpy(force=True)))
+        return list(map(overlay, model.views.to_look_at(x), maps.numpy(force=True)))
 
     return heat
