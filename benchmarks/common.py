@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.table import Table
 
-from unihssl.run_folder import commit
+from unihssl.environment import commit
 
 
 def random_images(count: int, side: int, seed: int) -> np.ndarray:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from unihssl.api import evaluate, export_run, fit
     from unihssl.errors import UserError
     from unihssl.estimator import HSSLClassifier
+    from unihssl.evaluation.load import load_model as load
     from unihssl.evaluation.model import Model
-    from unihssl.evaluation.model import load_model as load
     from unihssl.experiments.selection import select
     from unihssl.training.callbacks import Callback
 
@@ -26,7 +26,7 @@ _MODULES = {
     "Callback": "training.callbacks",
     "HSSLClassifier": "estimator",
     "Model": "evaluation.model",
-    "load": "evaluation.model",
+    "load": "evaluation.load",
     "UserError": "errors",
     "evaluate": "api",
     "export_run": "api",

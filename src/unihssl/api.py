@@ -11,7 +11,8 @@ from unihssl.config import Settings, describe_knobs
 from unihssl.errors import RunInterruptedError, Setting, UserError
 from unihssl.evaluation.export_int8 import export_int8
 from unihssl.evaluation.export_model import export_model
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.load import load_model
+from unihssl.evaluation.model import Model
 from unihssl.knobs import Knobs
 from unihssl.pipeline.measure import measure
 from unihssl.pipeline.settings import settings_of

@@ -17,19 +17,15 @@ report.html          all of it for people, in one file; plots/ holds figures
 
 import contextlib
 import json
-import os
 import pickle
-import platform
-import subprocess
-import sys
 import zipfile
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from filelock import FileLock, Timeout
 
+from unihssl.environment import environment
 from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, flush, make_folder, write_error, write_json, write_text
 from unihssl.plain_files import MOST_JSON, MOST_TABLE, as_path, check_regular, read_json, read_text, read_yaml
@@ -39,8 +35,6 @@ from unihssl.tensor_files import checksum_of, open_tensors, read_tensors, write_
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-PACKAGES = ("unihssl", "torch", "torchvision", "timm", "lightning-fabric", "lightning", "numpy", "pillow")
 
 # 0.1.0 wrote loss terms and statistics side by side in metrics.jsonl; these were the statistics.
 OLD_STATS = {"mask_rate", "pseudo_agreement", "unlabeled_half", "belief", "discriminator_accuracy", "router_accuracy"}
@@ -322,39 +316,6 @@ class RunLock:
                 lock.unlink()
                 self.folder.path.rmdir()
         self._lock.release()
-
-
-def environment() -> dict[str, Any]:
-    """Command, versions and machine."""
-    import torch
-
-    packages = {}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            packages[name] = version(name)
-    return {
-        "command": sys.argv,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "packages": packages,
-        "threads": torch.get_num_threads(),
-        "processes": torch.distributed.get_world_size() if torch.distributed.is_initialized() else 1,
-        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-        "commit": commit(),
-    }
-
-
-def commit() -> str | None:
-    """The state of the source this runs from, by git; by UNIHSSL_COMMIT where it was copied without its history."""
-    if "UNIHSSL_COMMIT" in os.environ:
-        return os.environ["UNIHSSL_COMMIT"]
-    source = Path(__file__).parents[1]
-    if not (source.parent / ".git").exists():  # an installed package: a .git above it is another project's
-        return None
-    with contextlib.suppress(OSError):
-        git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=source, capture_output=True, text=True)
-        return git.stdout.strip() or None
-    return None
 
 
 def _lines(path: Path) -> list[str]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from unihssl.evaluation.model import Predictions
+from unihssl.evaluation.predictions import Predictions
 from unihssl.evaluation.unlabeled_check import in_words, total_variation, unlabeled_check
 
 CLASSES = ("cat", "dog")

@@ -22,7 +22,7 @@ from unihssl.data.decode import decode_in_memory
 from unihssl.data.images import UNREADABLE, upright_size
 from unihssl.data.readers import read
 from unihssl.data.rendering import Rendering
-from unihssl.evaluation.model import load_model
+from unihssl.evaluation.load import load_model
 from unihssl.plain_files import read_yaml
 from unihssl.run_folder import RunFolder
 

@@ -20,7 +20,7 @@ from precision import double_precision
 from unihssl import methods
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import RunInterruptedError
-from unihssl.evaluation.model import load_model
+from unihssl.evaluation.load import load_model
 from unihssl.pipeline.train import train
 from unihssl.training import loop
 from unihssl.training.display import Display

@@ -31,7 +31,7 @@ def audit(
 
     from unihssl.errors import UserError
     from unihssl.evaluation.audit_run import answer_audit, draw_audit
-    from unihssl.evaluation.model import load_model
+    from unihssl.evaluation.load import load_model
     from unihssl.pipeline.settings import settings_of
     from unihssl.run_folder import RunFolder
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unihssl.cli.data_report import describe, how_to_get, row, show, summary
+from unihssl.cli.catalog_output import describe, how_to_get, row, show, summary
+from unihssl.cli.data_report import show_report
 from unihssl.cli.options import JSON, SETTINGS, as_options, print_json, split_setting
-from unihssl.cli.pair_report import show_report
 
 if TYPE_CHECKING:
     from unihssl.cli.display import TerminalDisplay

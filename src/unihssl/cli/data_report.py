@@ -1,91 +1,61 @@
-"""The output of the `unihssl data` commands: counts, and what to do if nothing was found."""
+"""The output of `unihssl data report`: two domains side by side."""
 
-import textwrap
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import typer
 
-if TYPE_CHECKING:
-    from unihssl.data.catalog.check import DomainCheck
-    from unihssl.data.catalog.dataset import Dataset
 
+def show_report(report: dict[str, Any]) -> None:
+    """Print what `pair_report` found."""
+    from rich.console import Console
+    from rich.table import Table
 
-WIDTH = 80
-
-
-def summary(dataset: "Dataset") -> dict[str, Any]:
-    """A data set for `--json`."""
-    return {
-        "name": dataset.name,
-        "domains": {domain.name: {"short": domain.short, "images": domain.total} for domain in dataset.domains},
-        "classes": len(dataset.classes),
-        "images": dataset.total,
-        "pairs": list(dataset.pairs),
-        "licence": dataset.licence,
-        "source": dataset.source,
-        "download": bool(dataset.downloads),
-    }
-
-
-def describe(about: dict[str, Any]) -> str:
-    """A data set's summary in a few lines of at most 80 characters."""
-    domains = ", ".join(f"{name} ({x['short']}) {x['images']:,}" for name, x in about["domains"].items())
-    parts = {"domains": domains, "pairs of the paper": " ".join(about["pairs"])}
-    parts |= {"licence": about["licence"], "source": about["source"]}
-    parts["get it"] = f"unihssl data download {about['name']}" if about["download"] else ""
-    lines = [f"{about['name']}: {about['classes']} classes, {about['images']:,} images"]
-    for title, text in parts.items():
-        start = f"  {title}: "
-        lines += textwrap.wrap(start + text, WIDTH, subsequent_indent="    ", break_long_words=False) if text else []
-    return "\n".join(lines)
-
-
-def how_to_get(dataset: "Dataset") -> str:
-    """The expected tree, the official source and the archives: to show where nothing was found."""
-    from unihssl.data.catalog.archives import stem
-
-    tree = "\n".join(f"    {line}" for line in dataset.tree.splitlines())
-    kind = "archives" if all(stem(Path(file)) for file in dataset.archives) else "files"
-    way = f"unihssl data download {dataset.name}" if dataset.downloads else dataset.get
-    return (
-        f"{dataset.title}: expected in the folder, in a folder of it, or as the archive\n{tree}\n"
-        f"{kind}: {', '.join(dataset.archives)}\nsource: {dataset.source}\nlicence: {dataset.licence}\nget it: {way}"
+    domains = {role: report[role] for role in ("labeled", "unlabeled")}
+    table = Table("", *domains, title="Data", title_justify="left")
+    for title, cell in ROWS.items():
+        table.add_row(title, *(cell(domain) for domain in domains.values()))
+    classes = Table("class", *(f"{role}: train, test" for role in domains), title="Images", title_justify="left")
+    for name in domains["labeled"]["classes"]:
+        counts = [domain["classes"][name] for domain in domains.values()]
+        classes.add_row(name, *(f"{count['train']:,}, {count['test']:,}" for count in counts))
+    classes.add_row("unknown (all train)", "", f"{domains['unlabeled']['unknown']:,}")
+    console = Console()
+    console.print(table)
+    console.print(classes)
+    across, leaks = report["across"], report["leaks"]
+    typer.echo(f"In both domains: {across['copies']:,} byte-identical, {across['near_copies']:,} almost the same")
+    typer.echo(
+        f"Test images that train: {leaks['exact']:,} byte-identical (never used), {leaks['near']:,} almost the same"
     )
+    for test, train in leaks["examples"]:
+        typer.echo(f"  {test} (test) is like {train} (trains)")
 
 
-def row(result: "DomainCheck") -> dict[str, Any]:
-    """The result for one domain, for `--json`."""
-    found = result.found
-    return {
-        "images": 0 if found is None else len(found),
-        "expected": result.domain.total,
-        "place": None if found is None else found.name,
-        "problems": list(result.problems),
-    }
+def _sizes(domain: dict[str, Any]) -> str:
+    sizes = domain["sizes"]
+    if not sizes["different"]:
+        return "unknown"
+    text = [f"{sizes[name][1]}x{sizes[name][0]}" for name in ("smallest", "median", "largest")]
+    return text[0] if sizes["different"] == 1 else f"{text[0]} to {text[2]}, median {text[1]}"
 
 
-def show(dataset: "Dataset", root: Path, results: "Sequence[DomainCheck]") -> None:
-    """Print a line for each domain and each difference and, if nothing was found, what is expected."""
-    from unihssl.data.catalog.check import unknown_archives
-    from unihssl.data.catalog.dataset import plain
-    from unihssl.data.source import counted
+def _windows(domain: dict[str, Any]) -> str:
+    lines = [
+        f"{kind}: " + ", ".join(f"{low:g} to {high:g}" for low, high in zip(window["low"], window["high"], strict=True))
+        for kind, window in domain["windows"].items()
+    ]
+    return "\n".join(lines) or "-"
 
-    for result in results:
-        name = f"{result.domain.name} ({result.domain.short})"
-        if result.may_be_absent:
-            typer.echo(f"{name}: absent; only pairs with it need it: unihssl data download {dataset.name}")
-            continue
-        if result.found is not None:
-            counts = row(result)
-            state = "as published" if not result.problems else counted(len(result.problems), "difference")
-            typer.echo(f"{name}: {counts['images']:,} of {counts['expected']:,} images, {state}: {counts['place']}")
-        for problem in result.problems:
-            typer.echo(f"  {problem}")
-    if any(result.unusable and not result.may_be_absent for result in results):
-        typer.echo(how_to_get(dataset))
-        if plain(root.resolve().name) in {plain(folder) for d in dataset.domains for folder in d.folders}:
-            typer.echo(f"{root} is named like one of the domains: pass --root {root.resolve().parent}")
-        for archive in unknown_archives(dataset, root):
-            typer.echo(f"{archive}: not taken for {dataset.title} by its name; if it is, pass --root {archive}")
+
+ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "images": lambda domain: f"{domain['images']:,}",
+    "by source": lambda domain: "\n".join(f"{count:,} {name}" for name, count in domain["sources"].items()) or "-",
+    "width x height": _sizes,
+    "stored as": lambda domain: ", ".join(f"{count:,} {kind}" for kind, count in domain["stored"].items()),
+    "becomes black to white": _windows,
+    "grey levels in use": lambda domain: "{low} to {high}, mean {mean:.0f}".format(**domain["grey"]),
+    "byte-identical copies": lambda domain: f"{domain['copies']:,}",
+    "images almost the same": lambda domain: f"{domain['near_copies']:,}",
+    "one colour all over": lambda domain: f"{domain['flat']:,}",
+}

@@ -51,7 +51,7 @@ def predict(
         raise UserError("--json and --out - both print on standard output: choose one")
 
     from unihssl.evaluation.changed import changed_data_notes, other_version_note
-    from unihssl.evaluation.model import load_model
+    from unihssl.evaluation.load import load_model
     from unihssl.evaluation.predictions import NO_REFERENCE
     from unihssl.evaluation.samples import reading
     from unihssl.files import make_folder

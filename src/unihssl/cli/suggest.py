@@ -27,7 +27,7 @@ def suggest(
     `--target-labels`. Never suggests test images, images with target labels, or those of the run's audit.
     """
     from unihssl.data.label_file import read_label_rows
-    from unihssl.evaluation.model import load_model
+    from unihssl.evaluation.load import load_model
     from unihssl.evaluation.suggest_run import draw_suggestions
     from unihssl.pipeline.settings import settings_of
     from unihssl.run_folder import RunFolder

@@ -7,6 +7,8 @@ import numpy as np
 
 from unihssl.data.source import Label, first_few
 
+NOT_LEARNT = "probably not learnt"  # in the warnings of a failure; others are doubts
+
 # Measured in docs/decisions.md.
 COLLAPSED = 0.6  # least variety of the predictions, as a share of the labels' variety
 STARVED = 0.2  # least share of the predictions for a class, relative to an equal share
@@ -32,14 +34,14 @@ def collapse_warnings(
     few = predictions < STARVED * len(predicted) / len(classes)
     if variety < COLLAPSED * expected:
         return [
-            f"the unlabeled domain was probably not learnt: its samples are predicted as if there were {variety:.1f} "
+            f"the unlabeled domain was {NOT_LEARNT}: its samples are predicted as if there were {variety:.1f} "
             f"classes among them, where the labels have {expected:.1f}; hardly any is predicted as "
             f"{_names(classes, few)}. Unless the unlabeled domain really is like that, try {advice}"
         ]
     lost = few & (known * len(predicted) >= EXPECTED * len(labels))
     if lost.any():
         return [
-            f"some classes were probably not learnt in the unlabeled domain: hardly any of its samples is predicted as "
+            f"some classes were {NOT_LEARNT} in the unlabeled domain: hardly any of its samples is predicted as "
             f"{_names(classes, lost)}. Unless it really lacks them, try {advice}"
         ]
     return []
@@ -50,7 +52,7 @@ def doubt_warnings(check: Mapping[str, Any], advice: str = "another method") -> 
     shares = check["class_shares"]
     if shares["distance"] > FAR:
         return [
-            f"the unlabeled domain was probably not learnt: {shares['distance']:.0%} of its samples would have to be "
+            f"the unlabeled domain was {NOT_LEARNT}: {shares['distance']:.0%} of its samples would have to be "
             f"predicted otherwise for its classes to have the shares that the labels have. Unless it really is like "
             f"that, try {advice}"
         ]

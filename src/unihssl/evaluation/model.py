@@ -3,7 +3,6 @@
 import dataclasses
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +11,24 @@ import torch
 from torch import Tensor, nn
 
 from unihssl import methods
-from unihssl.config import Settings, parse_saved
+from unihssl.config import Settings
 from unihssl.data.domain import Domain
-from unihssl.data.intensity import Window, candidates, loaded_windows, saved_windows
+from unihssl.data.intensity import Window, candidates, saved_windows
 from unihssl.data.label_file import class_numbers
 from unihssl.data.readers import one_array
 from unihssl.data.rendering import Rendering
 from unihssl.data.source import Label, first_few
 from unihssl.data.store import Store, fill_store
 from unihssl.data.views import Views
-from unihssl.errors import Setting, UserError, resume_call
+from unihssl.errors import Setting, UserError
 from unihssl.evaluation.audit import audit_answer, calibrated, risk_answer
 from unihssl.evaluation.given_samples import given_domain
 from unihssl.evaluation.model_card import model_card
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import NO_REFERENCE, Predictions
 from unihssl.methods.base import Output
-from unihssl.models.backbones import Architecture, pick_device, rebuild_backbone
-from unihssl.models.classifier import main_classifier, record_features
-from unihssl.plain_files import is_folder, is_there
+from unihssl.models.backbones import Architecture
+from unihssl.models.classifier import record_features
 from unihssl.run_folder import RunFolder
 from unihssl.run_schema import MODEL_FORMAT
 from unihssl.version import __version__
@@ -305,104 +303,6 @@ def _labels_of(samples: np.ndarray, labels: Any) -> np.ndarray:
         count = str(len(found)) if found.ndim == 1 else f"an array {found.shape} of"
         raise UserError(f"{len(samples)} samples but {count} labels")
     return found
-
-
-def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
-    """Load a saved model, or the one in a run directory. Nothing in it is executed.
-
-    >>> unihssl.load("runs/first").predict_proba("new_scans").shape
-    (3, 2)
-
-    `device` is cpu, cuda, cuda:1, auto (a GPU if there is one), or a torch.device.
-    """
-    folder = RunFolder(path)
-    if isinstance(device, str) and not device.startswith("cuda:"):
-        device = pick_device(device)
-    if not is_folder(folder.path):
-        what = "is a file, not a" if is_there(folder.path) else "no such"
-        raise UserError(f"{folder.path}: {what} run directory or saved model")
-    if not folder.model.exists():
-        if folder.is_finished:
-            files = f"{folder.model.name}, {folder.weights.name}"
-            raise UserError(f"{folder.path}: this run has finished, but its model is not there ({files})")
-        if folder.is_run:
-            raise UserError(f"{folder.path}: this run has not finished; resume it with: {resume_call(folder.path)}")
-    description = folder.read_model()
-    try:
-        method = _installed(description["method"], folder)
-        (params,) = parse_saved(description["params"], (method.Params,), str(folder.model))
-        architecture = Architecture.from_saved(description["architecture"])
-        classes, (height, width) = description["classes"], description["stored_size"]
-        if not architecture.takes_vectors and min(height, width) < 1:
-            raise ValueError("images of no size")
-        windows = {role: loaded_windows(found) for role, found in description.get("windows", {}).items()}
-    except UserError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        raise UserError(
-            f"{folder.model}: not the description of a model; use an undamaged copy, or train again"
-        ) from None
-    network = _network(folder, method, params, architecture, len(classes))
-    model = Model(method.name, params, network, architecture, classes, (height, width), device, windows)
-    model.result = description.get("result", {})
-    model.data = description.get("data", {})
-    model.version = description.get("version") or folder.trained_by()
-    if folder.is_finished:
-        model.result = folder.read_result()
-    settings, where = (folder.read_config(), folder.config) if folder.is_run else (None, folder.model)
-    (model.settings,) = parse_saved(settings or description.get("settings", {}), (Settings,), str(where))
-    model.audited = folder.read_audit()
-    model.reference = _read_reference(folder, model)
-    model.folder = folder.path
-    return model
-
-
-def _network(
-    folder: RunFolder, method: type[methods.Method[Any]], params: Any, architecture: Architecture, classes: int
-) -> nn.Module:
-    """The network with its weights. Sizes that the weights do not have are refused before anything is allocated."""
-    shapes = folder.weight_shapes()
-    misfit = f"{folder.path}: {folder.weights.name} does not fit its {folder.model.name}"
-    if architecture.takes_vectors and not any(architecture.vector_size in shape for shape in shapes.values()):
-        raise UserError(misfit)
-    encoders = []
-
-    def make_encoder() -> tuple[nn.Module, int]:
-        try:
-            with torch.device("cpu"):
-                encoders.append(rebuild_backbone(architecture))
-        except UserError as error:
-            raise UserError(f"{folder.model}: {error.args[0]}") from None
-        return encoders[-1]
-
-    try:
-        with torch.device("meta"):  # shapes without memory
-            plan = method.build_network(make_encoder, classes, params)
-        if {name: tuple(tensor.shape) for name, tensor in plan.state_dict().items()} != shapes:
-            raise UserError(misfit)
-        network = method.build_network(partial(encoders.pop, 0), classes, params)
-        network.load_state_dict(folder.read_weights())
-    except (RuntimeError, TypeError, OverflowError):
-        raise UserError(misfit) from None
-    return network
-
-
-def _read_reference(folder: RunFolder, model: Model) -> Reference | None:
-    saved = folder.read_features()
-    if saved is None:
-        return None
-    classifier = main_classifier(model.network)
-    fits = {"features", "distances"} <= saved.keys() and len(saved["features"]) == len(saved["distances"]) > 0
-    if not fits or classifier is None or saved["features"].shape[1:] != (classifier.feature_dim,):
-        raise UserError(f"{folder.features}: does not fit its {folder.model.name}; without this file the model loads")
-    return Reference.from_tensors(saved).to(model.device)
-
-
-def _installed(method: str, folder: RunFolder) -> type[methods.Method[Any]]:
-    try:
-        return methods.get(method)
-    except UserError as error:
-        raise UserError(f"{folder.path}: its method '{method}' is not installed here: {error}") from None
 
 
 def _joined(parts: list[Tensor]) -> np.ndarray | None:

@@ -12,7 +12,8 @@ from unihssl.data.source import first_few
 from unihssl.data.store import Store
 from unihssl.errors import UserError
 from unihssl.evaluation.audit_run import audited_domain
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.load import load_model
+from unihssl.evaluation.model import Model
 from unihssl.evaluation.validators import ensemble_agreement, label_free_scores, mean_rank
 from unihssl.experiments.results import read_all
 from unihssl.pipeline.settings import settings_of

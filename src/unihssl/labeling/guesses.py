@@ -20,7 +20,7 @@ class Guesses:
 
     def __call__(self, item: Item) -> dict[str, Any]:
         """The predicted class and its confidence, calibrated if the run was audited."""
-        from unihssl.evaluation.model import load_model
+        from unihssl.evaluation.load import load_model
 
         with self._lock:
             self._model = self._model or load_model(self._run)

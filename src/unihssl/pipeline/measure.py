@@ -13,8 +13,9 @@ from unihssl.data.pair import DomainPair
 from unihssl.errors import Spell, python_spelling, worded
 from unihssl.evaluation.changed import changed_data_notes, other_version_note
 from unihssl.evaluation.check_run import check_unlabeled
+from unihssl.evaluation.load import load_model
 from unihssl.evaluation.metrics import score, score_sources
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.model import Model
 from unihssl.evaluation.nearest import reference_rows
 from unihssl.evaluation.novelty import Reference
 from unihssl.evaluation.predictions import Predictions

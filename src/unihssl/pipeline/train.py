@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.cache import cache_folder
-from unihssl.data.pair import load_pair, read_domains, vector_size
+from unihssl.data.pair import DomainPair, load_pair, read_domains, vector_size
 from unihssl.data.target_labels import IN_MEMORY
 from unihssl.errors import Setting, UserError
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.load import load_model
+from unihssl.evaluation.model import Model
 from unihssl.methods.recipe import absolute, all_knobs, resolve
-from unihssl.models.backbones import EncoderFactory, pick_device
+from unihssl.models.backbones import Architecture, EncoderFactory, pick_device
 from unihssl.pipeline.describe_run import describe_run, other_threads_note
 from unihssl.pipeline.make_trainer import make_trainer
 from unihssl.pipeline.measure import finish_run, reference_features
@@ -106,20 +108,26 @@ def train(
             if frozen:
                 frozen.compute()
             trainer.fit(pair.truth, display, own)
-            network, backbone, place = trainer.method.network, encoders.architecture, fabric.device
-            windows = {role: part.windows for role, part in pair.parts.items()}
-            model = Model(settings.method, params, network, backbone, pair.classes, pair.size, place, windows)
-            tester, samples = model, pair
+            network = trainer.method.network
+            model = _finished_model(network, encoders.architecture, pair, settings, params, fabric.device)
+            model.folder, tester, samples = out, model, pair
             if frozen:  # features of the test view are known, and need not be computed again to test its head
                 tester, samples = copy.copy(model), frozen.known(pair)
-                model.network = frozen.attached(network).to(place).eval()
-            model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
-            model.folder = out
+                model.network = frozen.attached(network).to(fabric.device).eval()
             if fabric.is_global_zero:
                 model.reference = tester.reference = reference_features(tester, samples, settings.seed)
                 finish_run(model, tester, samples, settings, folder, display)
             outcome.model = model
         return model
+
+
+def _finished_model(
+    network: nn.Module, backbone: Architecture, pair: DomainPair, settings: Settings, params: Any, device: torch.device
+) -> Model:
+    windows = {role: part.windows for role, part in pair.parts.items()}
+    model = Model(settings.method, params, network, backbone, pair.classes, pair.size, device, windows)
+    model.settings, model.data = settings, {role: part.store.key for role, part in pair.parts.items()}
+    return model
 
 
 def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, display: Display) -> FrozenBackbone:

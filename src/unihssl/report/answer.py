@@ -12,7 +12,7 @@ from typing import Any
 from unihssl.config import Settings, knob_fields
 from unihssl.data.source import SEPARATOR, counted
 from unihssl.evaluation.audit import share
-from unihssl.evaluation.collapse_check import doubts
+from unihssl.evaluation.collapse_check import NOT_LEARNT, doubts
 from unihssl.evaluation.unlabeled_check import in_words
 from unihssl.experiments.paper import FLOOR
 from unihssl.plain_files import is_there
@@ -134,8 +134,8 @@ def _unmeasured(facts: RunFacts) -> tuple[str, str]:
     """Level and words from label-free evidence alone."""
     warnings = " ".join(facts.result.get("warnings", ()))
     if warnings:
-        failed = "probably not learnt" in warnings
-        said = "Domain B was probably not learnt" if failed else "It is doubtful that domain B was learnt"
+        failed = NOT_LEARNT in warnings
+        said = f"Domain B was {NOT_LEARNT}" if failed else "It is doubtful that domain B was learnt"
         return ("bad" if failed else "doubt"), said
     if not facts.check:
         return "doubt", "Whether domain B was learnt is not known"

@@ -10,8 +10,9 @@ from torch import Tensor
 from unihssl.data.domain import UNKNOWN
 from unihssl.data.store import Store
 from unihssl.errors import UserError
+from unihssl.evaluation.load import load_model
 from unihssl.evaluation.metrics import PARTS
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.model import Model
 from unihssl.evaluation.samples import KnownSamples, samples_to_show
 from unihssl.pipeline.settings import settings_of
 from unihssl.report.facts import RunFacts

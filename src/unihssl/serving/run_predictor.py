@@ -8,7 +8,8 @@ import torch
 
 from unihssl import methods
 from unihssl.evaluation.export_model import describe
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.load import load_model
+from unihssl.evaluation.model import Model
 from unihssl.evaluation.nearest import training_images
 from unihssl.export.graph import InferenceGraph
 from unihssl.models.classifier import Classifier, record_features

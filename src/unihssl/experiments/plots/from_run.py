@@ -10,8 +10,9 @@ from torch import nn
 from unihssl.data.batch_random import seed_for
 from unihssl.data.store import Store
 from unihssl.errors import Setting, UserError
+from unihssl.evaluation.load import load_model
 from unihssl.evaluation.metrics import PARTS
-from unihssl.evaluation.model import Model, load_model
+from unihssl.evaluation.model import Model
 from unihssl.evaluation.samples import known_samples, unknown_samples
 from unihssl.experiments.plots.features import MOST_POINTS
 from unihssl.models.backbones import EncoderFactory
