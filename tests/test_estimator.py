@@ -104,6 +104,9 @@ def test_what_does_not_fit_together_is_an_error(both):
         quick().fit(x, np.where(domain < 0, -1, y), sample_domain=np.ones(120))
     with pytest.raises(ValueError, match=r"target domain that the source domain does not have: \['30'\]"):
         quick().fit(x, y, sample_domain=np.where(y == 30, -1, 1))
+    for given in ({"y": y, "sample_domain": -np.ones(120)}, {"y": np.full(120, -1)}):
+        with pytest.raises(ValueError, match="no sample is of the source domain: give some a label"):
+            quick().fit(x, **given)
     with pytest.raises(ValueError, match="unknown method 'unknown'"):
         quick(method="unknown").fit(x, np.where(domain < 0, -1, y))
     with pytest.raises(ValueError, match="supervised does not tell the domains apart"):
@@ -126,7 +129,7 @@ def test_grid_search_without_target_labels_in_a_pipeline(both):
     for given in ({"y": masked}, {"y": y, "sample_domain": domain}, {"sample_domain": domain}):
         assert label_free_scorer()(search.best_estimator_, x, **given) == pytest.approx(expected, abs=1e-6)
     with pytest.raises(ValueError, match="no label-free score is called 'luck': there are confidence"):
-        label_free_scorer("luck")(search.best_estimator_, x)
+        label_free_scorer("luck")  # not as late as in a search, which would make a NaN of it
 
 
 def test_joblib_keeps_it(both):
@@ -189,3 +192,5 @@ def test_labels_that_became_text_and_settings_that_are_parameters_are_refused():
         HSSLClassifier(**BRIEF).fit(x, np.array(["a", "b", "a", "b", "nan", "nan"]))
     with pytest.raises(ValueError, match="settings: test_fraction is set by the estimator"):
         HSSLClassifier(**BRIEF, settings={"test_fraction": 0.5}).fit(x, [0, 1, 0, 1, -1, -1])
+    with pytest.raises(ValueError, match="settings: epochs is also a parameter, and set there: give it once"):
+        HSSLClassifier(**BRIEF, settings={"epochs": 2}).fit(x, [0, 1, 0, 1, -1, -1])

@@ -66,6 +66,8 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         target = target_rows(known, sample_domain)
         check_consistent_length(samples, labels, target)
         check_classification_targets(labels[known])
+        if target.all():
+            raise ValueError("no sample is of the source domain: give some a label and a sample_domain of 0 or more")
         if not known[~target].all():
             raise ValueError(f"{(~known[~target]).sum()} samples of the source domain have no label")
         if samples.dtype == object and not target.any():
@@ -132,7 +134,10 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if own := {"method", "device", "seed", "test_fraction"} & (self.settings or {}).keys():
             raise ValueError(f"settings: {min(own)} is set by the estimator")
         named = {name: getattr(self, name) for name in ("backbone", "weights", "epochs", "lr", "batch_size")}
-        asked = {name: value for name, value in named.items() if value is not None} | dict(self.settings or {})
+        named = {name: value for name, value in named.items() if value is not None}
+        if twice := named.keys() & (self.settings or {}).keys():
+            raise ValueError(f"settings: {min(twice)} is also a parameter, and set there: give it once")
+        asked = named | dict(self.settings or {})
         fixed = {"method": self.method, "device": self.device, "seed": int(seed)}
         return {"test_fraction": 0, "tensorboard": False} | fixed | asked
 
@@ -143,6 +148,9 @@ def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
     `name` is corr_c, infomax, bnm, entropy, confidence or agreement (`evaluation.validators`). What is scored are the
     target samples of the fold: those with a negative `sample_domain`, or without a label; all if there are none.
     """
+    names = label_free_scores({"argmax": np.eye(2)}, "argmax", features=None)
+    if name not in names:  # here, as GridSearchCV would make a NaN of an error in a score
+        raise ValueError(f"no label-free score is called {name!r}: there are {', '.join(names)}")
 
     def score(estimator: Any, X: Any, y: Any = None, sample_domain: Any = None) -> float:
         steps = getattr(estimator, "steps", [("", estimator)])
@@ -152,10 +160,7 @@ def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
             target = target_rows(known, sample_domain)
             samples = _safe_indexing(samples, np.flatnonzero(target)) if target.any() else samples
         predictions = classifier._model_for(samples, Model.predictions)
-        found = label_free_scores(predictions.probabilities, classifier.model_.rule, features=None)
-        if name not in found:
-            raise ValueError(f"no label-free score is called {name!r}: there are {', '.join(found)}")
-        return found[name]
+        return label_free_scores(predictions.probabilities, classifier.model_.rule, features=None)[name]
 
     return score
 

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -16,6 +17,7 @@ from safetensors import SafetensorError
 
 from unihssl.errors import UserError
 
+OPEN_FILE = re.compile(r"/dev/(stdout|stderr|fd/\d+)$|/proc/(self|\d+)/fd/\d+$")
 PATIENCE_SECONDS = 1.0  # how long to wait for a lock before saying so
 
 
@@ -23,12 +25,13 @@ PATIENCE_SECONDS = 1.0  # how long to wait for a lock before saying so
 def atomic(path: Path) -> Iterator[Path]:
     """Yield a temporary path to write to; the file takes its real name once it is complete and on the disk.
 
-    A link keeps pointing where it does: its target is replaced. A pipe or device is written to and stays what it is.
+    A link keeps pointing where it does: its target is replaced. A pipe or device is written to and stays what it is,
+    and so is an open file of this process, such as /dev/stdout, whatever is behind it.
     """
-    target, special = path, False
+    target, special = path, bool(OPEN_FILE.match(str(path.absolute())))
     with suppress(OSError):  # what cannot be looked at cannot be written either, which is said below
-        target = path.resolve() if path.is_symlink() else path
-        special = target.exists() and not target.is_file() and not target.is_dir()
+        special = special or (path.exists() and not path.is_file() and not path.is_dir())
+        target = path.resolve() if path.is_symlink() and not special else path
     if special:
         with _copied_into(target) as temporary:
             yield temporary
@@ -60,7 +63,7 @@ def _copied_into(target: Path) -> Iterator[Path]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             yield Path(folder) / "content"
-            with (Path(folder) / "content").open("rb") as content, target.open("wb") as file:
+            with (Path(folder) / "content").open("rb") as content, target.open("ab") as file:  # behind what is there
                 shutil.copyfileobj(content, file)
     except OSError as error:
         raise write_error(target, error) from error

@@ -29,7 +29,7 @@ from unihssl.environment import environment
 from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, flush, make_folder, write_error, write_json, write_text
 from unihssl.plain_files import MOST_JSON, MOST_TABLE, as_path, check_regular, read_json, read_text, read_yaml
-from unihssl.run_schema import check_audit, check_model, check_split
+from unihssl.run_schema import check_audit, check_environment, check_model, check_result, check_split
 from unihssl.seals import sealed, unsealed
 from unihssl.tensor_files import checksum_of, open_tensors, read_tensors, write_tensors
 
@@ -83,7 +83,9 @@ class RunFolder:
         return read_yaml(self.config)
 
     def read_result(self) -> dict[str, Any]:
-        return _dict(self.result)
+        content = _dict(self.result)
+        check_result(content, self.result)
+        return content
 
     def read_split(self) -> dict[str, Any]:
         """The samples of both domains by role: source, train, test."""
@@ -101,7 +103,11 @@ class RunFolder:
 
     def read_environment(self) -> dict[str, Any]:
         """Empty where it was not noted."""
-        return _dict(self.environment) if self.environment.exists() else {}
+        if not self.environment.exists():
+            return {}
+        content = _dict(self.environment)
+        check_environment(content, self.environment)
+        return content
 
     def trained_by(self) -> str:
         """The version of this package that trained the run; empty where it was not noted."""

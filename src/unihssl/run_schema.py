@@ -1,14 +1,32 @@
 """What the files of a run must hold: checked when they are read, so that no reader meets half of one later."""
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from unihssl.errors import UserError
+from unihssl.shapes import Each, Maybe, misfit
 
 MODEL_FORMAT = 1
 ROLES = ("labeled", "unlabeled")
+
+SHARE = {"value": float, "low": float, "high": float, "n": int}
+PART = {"n": int, "accuracy": float, "class_mean_accuracy?": float, "macro_f1?": float, "class_accuracy?": Each(float)}
+PART |= {"accuracy_by_rule?": Each(float), "confusion?": Each(Each(int))}
+TOLD = {"labeled": {"value": float}, "unlabeled": {"value": float}, "mean": float, "held_out": bool}
+SHARES = {"predicted": Each(float), "labels": Each(float), "distance": float}
+CHECK = {"n": int, "domain_told": Maybe(TOLD), "confidence": {"unlabeled": float, "labeled?": Maybe(float)}}
+CHECK |= {"class_shares": SHARES, "view_agreement": Maybe(float), "rule_agreement": Each(float)}
+CHECK |= {"trusted": Maybe({"first": float, "most": float, "last": float})}
+RESULT = {"pooled?": PART, "labeled?": PART, "unlabeled?": PART, "sources?": Each(PART), "rule?": str}
+RESULT |= {"domain_accuracy?": float, "oracle_routing_accuracy?": float, "unlabeled_training?": {"accuracy?": float}}
+RESULT |= {"warnings?": [str], "notes?": [str], "sampling?": Maybe(str), "unlabeled_check?": Maybe(CHECK)}
+ENVIRONMENT = {"command?": [str], "packages?": Each(str), "data?": Each(str), "asked?": dict, "row?": str}
+ENVIRONMENT |= {"threads?": int, "gpu?": Maybe(str), "commit?": Maybe(str)}
+SAMPLE = {"label": [str], "predicted": [str], "confidence": [float], "path?": [str]}
+AUDIT = {"n": int, "accuracy": SHARE, "class_accuracy": Each(SHARE), "class_shares": Each(SHARE), "sample": SAMPLE}
+AUDIT |= {"temperature": float, "labeled_temperature": Maybe(float), "max_risk": float, "threshold": Maybe(float)}
+AUDIT |= {"reference": [float]}
 
 
 def check_model(content: Mapping[str, Any], file: Path) -> None:
@@ -51,29 +69,29 @@ def check_split(content: Mapping[str, Any], file: Path) -> None:
                 raise _wrong(file, "the split of a run", f"{role}.{name}", name in part)
 
 
+def check_result(content: Mapping[str, Any], file: Path) -> None:
+    """Refuse test results in which something is of another type."""
+    if wrong := misfit(content, RESULT):
+        raise _wrong(file, "the results of a run", wrong, there=True)
+
+
+def check_environment(content: Mapping[str, Any], file: Path) -> None:
+    """Refuse a description of command and machine in which something is of another type."""
+    if wrong := misfit(content, ENVIRONMENT):
+        raise _wrong(file, "the environment of a run", wrong, there=True)
+
+
 def check_audit(content: Mapping[str, Any], file: Path) -> None:
     """Refuse the answers of an audit that lack something which predictions or a report are made from."""
-    sample: Any = content.get("sample")
-    sample = sample if isinstance(sample, dict) else {}
-    lengths = {len(sample[name]) for name in ("label", "predicted", "confidence") if isinstance(sample.get(name), list)}
-    none = {name for name, value in content.items() if value is None}
-    for name, right in {
-        "n": _is_count(content.get("n")),
-        "accuracy": _is_share(content.get("accuracy")),
-        "class_shares": _are_shares(content.get("class_shares")),
-        "class_accuracy": _are_shares(content.get("class_accuracy")),
-        "temperature": _are_numbers([content.get("temperature")], above=0),
-        "labeled_temperature": "labeled_temperature" in none
-        or _are_numbers([content.get("labeled_temperature")], above=0),
-        "max_risk": _are_numbers([content.get("max_risk")], above=0),
-        "threshold": "threshold" in none or _are_numbers([content.get("threshold")]),
-        "sample": _are_labels(sample.get("label")) and _are_labels(sample.get("predicted")) and len(lengths) == 1,
-        "confidences": _are_numbers(sample.get("confidence")) and _are_names(sample.get("path", [])),
-        "reference": _are_numbers(content.get("reference")) and len(content["reference"]) > 0,
-    }.items():
-        if not right:
-            problem = f"its {name} {'are' if name.endswith('s') else 'is'} not what it should be"
-            raise UserError(f"{file}: not the answers of an audit: {problem}; delete it, and audit again")
+    wrong = misfit(content, AUDIT)
+    if not wrong:
+        sizes = {len(content["sample"][name]) for name in ("label", "predicted", "confidence")}
+        positive = all(content[name] is None or content[name] > 0 for name in ("temperature", "labeled_temperature"))
+        wrong = "sample" if len(sizes) > 1 else "" if positive else "temperature"
+        wrong = wrong or ("" if content["reference"] and 0 < content["max_risk"] < 1 else "reference or max_risk")
+    if wrong:
+        problem = f"its {wrong} is not what it should be"
+        raise UserError(f"{file}: not the answers of an audit: {problem}; delete it, and audit again")
 
 
 def _wrong(file: Path, what: str, name: str, there: bool) -> UserError:
@@ -83,19 +101,6 @@ def _wrong(file: Path, what: str, name: str, there: bool) -> UserError:
 
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**16
-
-
-def _are_numbers(value: Any, above: float = -math.inf) -> bool:
-    real = isinstance(value, list) and all(isinstance(item, int | float) for item in value)
-    return real and all(above < item < math.inf for item in value)
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, dict) and _are_numbers([value.get(name) for name in ("value", "low", "high", "n")])
-
-
-def _are_shares(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_share, value.values()))
 
 
 def _are_labels(value: Any) -> bool:

@@ -31,11 +31,11 @@ from test_images import TO_STORED
 import unihssl
 from unihssl.config import Settings
 from unihssl.data.cache import files_signature
-from unihssl.data.decode import content_key
+from unihssl.data.decode import array_key, content_key
 from unihssl.data.dicom import read_dicom
 from unihssl.data.images import upright_size
 from unihssl.data.intensity import Window
-from unihssl.data.pair import load_pair, read_domains
+from unihssl.data.pair import DomainPair, load_pair, read_domains
 from unihssl.data.rendering import PNG_16, Rendering, open_to_show, render
 from unihssl.data.tiff import read_tiff
 from unihssl.data.values import upright
@@ -331,7 +331,7 @@ def test_five_channels_train_and_load(tmp_path):
     assert about["channels"] == 5 and len(about["windows"]["labeled"]["TIFF float32"]["high"]) == 5
     assert random_samples(loaded, 2).shape == (2, SIDE, SIDE, 5)
     Image.new("RGB", (8, 8)).save(tmp_path / "photo.jpg")
-    with pytest.raises(UserError, match=r"photo\.jpg: 3 channels \(or pages\), and channels=5"):
+    with pytest.raises(UserError, match=r"photo\.jpg: 3 channels \(or pages\), and this model takes 5$"):
         loaded.predict(tmp_path / "photo.jpg")
 
 
@@ -429,7 +429,9 @@ def test_the_window_of_features_can_be_given_again(tmp_path, write, top, dtype):
     root = domain(tmp_path / "a", write, top, dtype)
     torch.manual_seed(0)
     first = extract_features(root, settings, lambda _: lambda *_: None)
-    (setting,) = re.findall(r"intensity='(\S+)' gives another folder the same grey levels", worded(first.notes[-1]))
+    (setting,) = re.findall(
+        r"intensity='(\S+)' gives another folder the same grey levels", worded(" ".join(first.notes))
+    )
     for file in list(root.rglob("*.*"))[::2]:
         file.unlink()
     write(root / "a/other", values(9, 10 * top, dtype))
@@ -492,3 +494,78 @@ def test_plain_floats_of_another_precision_beside_deep_ones_keep_their_greys(tmp
     assert probabilities.std(0).max() > 1e-4  # not all black
     np.testing.assert_allclose(model.predict_proba(plain.astype(np.float32)), probabilities, atol=0.02)
     np.testing.assert_array_equal(model.predict_proba(deep.astype(np.float64)), model.predict_proba(deep))
+
+
+def float_pair(top: float, dtype: str = "float32", **knobs: object) -> DomainPair:
+    """Two domains as arrays from 0 to `top`."""
+    x = np.stack([values(n, top, dtype)[..., 0] for n in range(24)])
+    settings = Settings(**{"image_size": SIDE, "test_fraction": 0.25} | knobs)
+    sources = read_domains((x[:12], np.arange(12) % 2), x[12:], settings)
+    return load_pair(*sources, settings, None, lambda _: lambda *_: None)
+
+
+@pytest.mark.parametrize(("rule", "high"), [("window:0,0.01", 0.01), ("percentile", 0.0098), ("full", 1.0)])
+def test_an_array_gets_the_window_that_was_asked_for(rule, high):
+    part = float_pair(0.01, intensity=rule).labeled
+    window = part.windows["array float32"]
+    assert window.high[0] == pytest.approx(high, rel=0.03) and window.low[0] == pytest.approx(0, abs=3e-4)
+    true = level(part.domain.items, window.low[0], window.high[0])
+    assert np.abs(part.store.samples.numpy()[..., 0] - true).max() <= 1
+
+
+def test_small_whole_numbers_get_the_window_that_was_asked_for():
+    part = float_pair(60, "uint16", intensity="window:0,60").labeled
+    assert part.store.samples.max() == 255 and part.windows["array uint16"].high == (60,)
+    assert not float_pair(60, "uint8", intensity="window:0,60").labeled.windows  # 8 bits stay as they are
+
+
+def test_a_model_of_small_floats_sees_new_ones_in_its_window(tmp_path):
+    x = np.stack([values(n, 0.01, "float32")[..., 0] for n in range(24)])
+    knobs = {"backbone": "small_cnn", "epochs": 1, "device": "cpu", "verbose": False, "batch_size": 4}
+    with pytest.warns(UserWarning, match="0 to 0.01 become the 256 grey levels"):
+        model = unihssl.fit((x[:12], np.arange(12) % 2), x[12:], intensity="window:0,0.01", **knobs)
+    _, store = model.decode(given_domain(x, model))
+    assert store.samples.unique().numel() > 200
+
+
+@pytest.mark.parametrize(
+    ("top", "dtype", "kind", "used"),
+    [(0.01, "float32", "array float32", 4), (60, "uint16", "array uint16", 61), (60, "uint8", "8 bits", 61)],
+)
+def test_arrays_that_lose_most_levels_are_noted(top, dtype, kind, used):
+    part = float_pair(top, dtype).labeled
+    (note,) = part.domain.notes
+    start = f"labeled array ({kind}): warning: almost all values share {used} of the 256 grey levels: export the images"
+    assert note.startswith(start) and ("intensity" in note) == (dtype != "uint8") and not part.windows
+
+
+def test_dark_images_of_8_bits_are_noted(tmp_path):
+    def write(path: Path, pixels: np.ndarray) -> None:
+        Image.fromarray(pixels[..., 0]).save(path.with_suffix(".png"))
+
+    dark = domain(tmp_path / "dark", write, 90, "uint8")
+    pair = load(dark, domain(tmp_path / "usual", write, 255, "uint8", start=50))
+    (note,) = pair.labeled.domain.notes
+    assert note.startswith(f"{dark} (8 bits): warning: almost all values share 91 of the 256 grey levels: ")
+    assert note.endswith("export the images with more depth")
+    assert pair.unlabeled.domain.notes == ()
+
+
+@pytest.mark.parametrize(("top", "dtype"), [(1, "float32"), (1, "float64"), (255, "uint8"), (255, "int64")])
+def test_ordinary_arrays_stay_as_they_were(top, dtype):
+    """Without a window or a note, rounded as ever, under the key of these pixels alone."""
+    part = float_pair(top, dtype).labeled
+    array = part.domain.items
+    stored = array if dtype == "uint8" else np.rint(array * (255 if array.dtype.kind == "f" else 1)).astype(np.uint8)
+    np.testing.assert_array_equal(part.store.samples.numpy(), np.repeat(stored[..., None], 3, axis=-1))
+    assert part.domain.notes == () and not part.windows
+    assert part.store.key == array_key(part.store.samples.numpy())
+
+
+def test_drawings_in_black_and_white_and_vectors_are_not_noted():
+    drawings = (np.random.default_rng(0).random((24, SIDE, SIDE)) > 0.5).astype(np.float32)
+    for x in (drawings, 0.01 * np.random.default_rng(0).random((24, 9))):
+        settings = Settings(test_fraction=0.25)
+        sources = read_domains((x[:12], np.arange(12) % 2), x[12:], settings)
+        pair = load_pair(*sources, settings, None, lambda _: lambda *_: None)
+        assert pair.labeled.domain.notes == pair.unlabeled.domain.notes == ()

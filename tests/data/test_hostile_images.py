@@ -31,7 +31,7 @@ def test_what_cannot_be_read_is_named(tmp_path):
     about.file_meta.TransferSyntaxUID = "1.2.3.4"
     about.save_as(folders[0] / "a/4.dcm", implicit_vr=False, little_endian=True)
     (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
-    assert "a/0.dcm: it has 15 frames: save each as a file of its own" in note
+    assert "a/0.dcm: it has several frames: save each as a file of its own" in note
     assert "a/2.dcm: a DICOM file without an image (RTPLAN)" in note
     assert "a/4.dcm: its pixels cannot be decoded (transfer syntax 1.2.3.4)" in note
     assert "install python-gdcm or pylibjpeg-libjpeg" in note
@@ -59,12 +59,7 @@ def test_what_may_not_be_opened(tmp_path):
     (folders[0] / "a/large.png").write_bytes(large)
     (note,) = [note for note in load(*folders).labeled.domain.notes if "unreadable" in note]
     assert "skipped 5 of 17 images" in note
-    for why in (
-        "pipe.png: not a regular",
-        "device.png: not a regular",
-        "program.png: not an im",
-        "other.png: not an im",
-    ):
+    for why in ("a/device.png, a/pipe.png: not a regular", "a/other.png, a/program.png: not an im"):
         assert why in note
     assert "large.png: 13370x13370x1 are 178,756,900 values, more than 89,478,485: make it smaller" in note
 

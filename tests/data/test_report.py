@@ -1,5 +1,7 @@
 """What `unihssl data report` says about two domains, whose copies are planted."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -48,6 +50,31 @@ def test_what_there_is(folders):
     assert found["labeled"]["stored"] == {"8 bits": 16} and found["labeled"]["windows"] == {}
     assert found["labeled"]["grey"]["low"] < 20 and found["labeled"]["grey"]["high"] > 235
     assert 100 < found["labeled"]["grey"]["mean"] < 155
+
+
+def test_target_labels_are_counted(folders, tmp_path):
+    assert report(folders)[1]["unlabeled"]["target_labels"] == {}
+    (tmp_path / "own.csv").write_text("path,label\nx/00.png,x\nx/02.png,x\ny/01.png,y\n")
+    settings = replace(SETTINGS, target_labels=str(tmp_path / "own.csv"))
+    pair = load_pair(*read_domains(*folders, settings), settings, 224, lambda _: lambda *_: None)
+    found = pair_report(pair, settings)
+    assert found["unlabeled"]["target_labels"] == {"x": 2, "y": 1} and found["labeled"]["target_labels"] == {}
+
+
+def test_lost_grey_levels_are_said_once(folders):
+    for path in sorted(folders[0].rglob("*.png")):
+        with Image.open(path) as image:
+            image.point(lambda value: value // 8).save(path)
+    found = report(folders)[1]
+    assert found["labeled"]["notes"] == [] and len(found["warnings"]) == 1
+    assert f"{folders[0]} (8 bits): almost all values share 32 of the 256 grey levels: export" in found["warnings"][0]
+
+
+def test_copies_in_both_domains_are_noted(folders):
+    for path in sorted((folders[0] / "x").iterdir())[:3]:
+        (folders[1] / "x" / f"also_{path.name}").write_bytes(path.read_bytes())
+    notes = report(folders)[1]["unlabeled"]["notes"]
+    assert f"{folders[1]}: 3 samples also in {folders[0]}, byte for byte: remove them from either" in notes[-1]
 
 
 def test_nothing_is_alike(folders):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from unihssl.data.copies import drop_trained_copies
+from unihssl.data.copies import contents, drop_trained_copies
 from unihssl.data.domain import Domain
 from unihssl.data.split import Split, split_domain, thin_classes
 from unihssl.errors import UserError
@@ -298,10 +298,10 @@ def test_copies_of_training_samples_are_not_tested(tmp_path):
     first = Domain("first", files[:2], ("a", "b"), np.array([0, 1]), (0, 1))
     second = Domain("second", files[2:], ("c", "d"), np.array([0, 1]), (0, 1))
     splits = drop_trained_copies(
-        [first, second], [Split(np.array([0]), np.array([1])), Split(np.array([]), np.array([0, 1]))]
+        contents([first, second]), [Split(np.array([0]), np.array([1])), Split(np.array([]), np.array([0, 1]))]
     )
     assert [split.test.tolist() for split in splits] == [[1], [1]]
     assert [split.copies.tolist() for split in splits] == [[], [0]]
     arrays = Domain("arrays", np.array([[1.0], [2.0], [1.0]]), ("a", "b", "c"), np.array([0, 1, 0]), (0, 1))
-    (split,) = drop_trained_copies([arrays], [Split(np.array([0]), np.array([1, 2]))])
+    (split,) = drop_trained_copies(contents([arrays]), [Split(np.array([0]), np.array([1, 2]))])
     assert split.test.tolist() == [1]

@@ -7,7 +7,7 @@ from PIL import Image
 
 from unihssl.config import Settings
 from unihssl.data.domain import labeled_domain, unlabeled_domain
-from unihssl.data.store import Store, fill_store, stored_size
+from unihssl.data.store import Store, _by_reason, fill_store, stored_size
 from unihssl.errors import UserError
 
 DEFAULTS = Settings()
@@ -129,7 +129,7 @@ def test_vectors():
         (np.full((2, 4, 4), np.nan), "floats in 0..1"),
         (np.full((2, 4, 4), 300), "int64 in 300..300"),
         (noise(2, 4, 4, 4), r"array of shape \(2, 4, 4, 4\), channels last: 4 channels"),
-        (noise(2, 3, 8, 8), r"\(2, 3, 8, 8\), channels last: 8 channels .*channels=3"),
+        (noise(2, 3, 8, 8), r"\(2, 3, 8, 8\), channels last: 8 channels .*this model takes 3"),
         (np.array([[1.0, np.nan]] * 2), "not finite"),
         (np.array([[1.0, np.inf]] * 2), "not finite"),
     ],
@@ -166,7 +166,20 @@ def test_several_unreadable_files(folder):
     assert len(store) == 9
     assert np.bincount(domain.labels).tolist() == [2, 4, 3]
     assert "skipped 3 of 12" in domain.notes[0]
-    assert all(f"{name}.png: the file is empty" in domain.notes[0] for name in ("a/0", "a/3", "c/1"))
+    assert "(a/0.png, a/3.png, c/1.png: the file is empty)" in domain.notes[0]
+
+
+def test_a_reason_is_given_once(folder):
+    for name in ("a/0", "b/1", "c/1"):
+        damage(folder / f"{name}.png", "empty")
+    damage(folder / "c" / "0.png", "text")
+    (note,) = fill_store(labeled_domain(folder, DEFAULTS), (24, 24))[0].notes
+    assert note.endswith("(a/0.png, b/1.png, c/1.png: the file is empty; c/0.png: not an image)")
+
+
+def test_many_reasons_are_cut():
+    problems = [(f"{n}.png", f"reason {n % 10}") for n in range(20)]
+    assert _by_reason(problems).endswith("; 7.png, 17.png: reason 7; and 4 more")
 
 
 def test_notes_add_up(tmp_path):
@@ -188,7 +201,9 @@ def test_no_readable_image_is_an_error(tmp_path):
     for i in range(12):
         save_noise(tmp_path / f"{i}.png")
         damage(tmp_path / f"{i}.png", "empty")
-    with pytest.raises(UserError, match=r"skipped 12 of 12 .* and 4 more\); no readable image is left$"):
+    with pytest.raises(
+        UserError, match=r"skipped 12 of 12 .* and 4 more: the file is empty\); no readable image is left$"
+    ):
         fill_store(unlabeled_domain(tmp_path, ("a", "b"), DEFAULTS), (16, 16))
 
 

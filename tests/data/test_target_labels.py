@@ -81,7 +81,7 @@ def test_paths_are_relative_to_the_csv(tmp_path, monkeypatch):
         ({}, "target_labels: no sample has a label"),
         ({"1.png": None}, "target_labels: no sample has a label"),
         (["red", None], r"target_labels have shape \(2,\); expected one label, None or -1 for each of the 6"),
-        ("nowhere.csv", "nowhere.csv: cannot be read as a CSV file"),
+        ("nowhere.csv", "nowhere.csv: not a readable CSV file"),
     ],
 )
 def test_labels_that_cannot_be_used_are_one_line(given, message):
@@ -93,10 +93,10 @@ def test_labels_that_cannot_be_used_are_one_line(given, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "the CSV has no rows"),
+        ("", "no column .path.; its columns are none"),
         ("path,label\n", "the CSV has no rows"),
         ("path,label\n1.png,\n", "none of its 1 images has a label yet"),
-        ("path,class\n1.png,red\n", "no column label"),
+        ("path,class\n1.png,red\n", "no column .label.; its columns are path, class"),
         ("path,label\n1.png,red\n1.png,blue\n", r"1.png has two labels \(red, blue\); keep one"),
     ],
 )

@@ -23,7 +23,10 @@ from unihssl.data.images import UNREADABLE, upright_size
 from unihssl.data.readers import read
 from unihssl.data.rendering import Rendering
 from unihssl.evaluation.load import load_model
+from unihssl.experiments.report import as_text
+from unihssl.experiments.results import read_all
 from unihssl.plain_files import read_yaml
+from unihssl.report.page import write_report
 from unihssl.run_folder import RunFolder
 
 Random = np.random.Generator
@@ -146,12 +149,15 @@ def run(random: Random, folder: Path) -> None:
     load_model(folder / "run").predict(np.zeros((2, 16, 16, 3), np.uint8))
 
 
-def audit(random: Random, folder: Path) -> None:
-    """A run whose audit is damaged: its answers are used by predictions."""
-    shutil.copytree(seeds.RUN, folder / "run")
+def answers(random: Random, folder: Path) -> None:
+    """A run whose audit, results or environment are damaged: what predictions, reports and tables are made from."""
+    shutil.copytree(seeds.NEWER_RUN, folder / "run")
     images, model = np.zeros((4, 16, 16, 3), np.uint8), load_model(folder / "run")
-    answer = model.audit(images, [model.classes_[0]] * 4)
-    (folder / "run" / "audit.json").write_text(json.dumps(mutated_json(answer, random)))
+    (folder / "run" / "audit.json").write_text(json.dumps(model.audit(images, [model.classes_[0]] * 4)))
+    file = folder / "run" / str(random.choice(["audit.json", "result.json", "environment.json"]))
+    file.write_text(json.dumps(mutated_json(json.loads(file.read_text()), random)))
+    write_report(folder / "run", folder / "report.html", images=False)
+    as_text(read_all([folder / "run"]), "markdown")
     load_model(folder / "run").predictions(images).to_csv(folder / "answers.csv")
 
 
@@ -182,5 +188,5 @@ KINDS: dict[str, tuple[Case, float]] = {  # with the share of the cases; a new o
     "other images": (other_image, 0.06),
     "dicom": (dicom, 0.06),
     "arguments": (arguments, 0.1),
-    "audits": (audit, 0.02),
+    "answers": (answers, 0.02),
 }

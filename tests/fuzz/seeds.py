@@ -13,6 +13,7 @@ from PIL import Image
 from pydicom.data import get_testdata_file
 
 RUN = Path(__file__).parents[1] / "fixtures" / "run-0.1.0-finished"
+NEWER_RUN = RUN.with_name("run-0.2.0-finished")
 CONFIG = "method: unihssl\nseed: 3\nlr: 0.01\nflip: true\nbackbone: small_cnn\nlabeled: a\nsplit: stratified\n"
 TABLE = "path,label,patient\n1.png,cat,a\n2.png,dog,b\n3.png,,c\n"
 

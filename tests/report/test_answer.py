@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from unihssl.errors import UserError
+from unihssl.evaluation.audit import audit_answer
 from unihssl.experiments.results import read_records
 from unihssl.report.answer import accuracies, next_steps, paragraph, verdict
 from unihssl.report.compare import compared, is_single, write_comparison
@@ -63,7 +64,8 @@ def test_without_labels_of_b_its_accuracy_is_unknown(tmp_path):
 
 def test_an_audit_measures_b(tmp_path):
     run = make_run(tmp_path / "run", labeled=part(90, 100))
-    answer = {"n": 50, "accuracy": {"value": 0.8, "low": 0.66, "high": 0.9, "n": 50}}
+    probabilities, labels = np.tile([0.9, 0.1], (50, 1)), np.repeat([0, 1], [40, 10])
+    answer = audit_answer(probabilities, labels, ["a", "b"], np.full(50, 0.9), 0.05)
     (run / "audit.json").write_text(json.dumps(answer))
     b = accuracies(RunFacts.read(run))[1]
     assert b.value == 0.8 and "audit" in b.source and b.count == "40 of 50 right"
@@ -72,7 +74,8 @@ def test_an_audit_measures_b(tmp_path):
 @pytest.mark.parametrize(
     ("right_on_b", "warnings", "level", "words"),
     [
-        (45, [], "bad", "not learnt: 45.0%, against 90.0% on A"),
+        (40, [], "bad", "not learnt: 40.0%, against 90.0% on A"),
+        (50, [], "doubt", "hardly learnt, as far as 50 of 100 right can tell: 50.0%, against 90.0% on A"),
         (70, [], "doubt", "learnt in part"),
         (88, [], "good", "was learnt: 88.0%"),
         (88, ["doubtful"], "doubt", "learnt in part"),
@@ -115,6 +118,24 @@ def test_a_run_that_is_no_better_than_the_baseline_beside_it_is_told_so(tmp_path
     assert baseline is not None and baseline.folder.path.name == "sup"
     assert "better than by Supervised" in verdict(ours, baseline).words
     assert "reaches 90.0% on A, 84.0% on B" in " ".join(paragraph(ours, baseline))
+
+
+def test_labels_of_b_that_trained_are_counted_and_the_baseline_has_them_too(tmp_path):
+    labels = {"labeled": {"source": "x", "train": ["1"], "test": []}, "unlabeled": {"source": "y", "train": ["2", "3"]}}
+    labels["unlabeled"] |= {"test": [], "target_labels": {"2": "a", "3": "b"}}
+    for name, method in (("ours", "unihssl"), ("sup", "supervised")):
+        run = make_run(tmp_path / name, method, labeled=part(90, 100), unlabeled=part(85, 100))
+        (run / "split.json").write_text(json.dumps(labels))
+        config = yaml.safe_load((run / "config.yaml").read_text())
+        (run / "config.yaml").write_text(yaml.safe_dump(config | {"target_labels": "b.csv", "unlabeled": "/x/b|/y/c"}))
+    make_run(tmp_path / "plain", "supervised", labeled=part(90, 100), unlabeled=part(10, 100))
+    ours, floor = RunFacts.read(tmp_path / "ours"), RunFacts.read(tmp_path / "sup")
+    baseline = baseline_beside(ours)
+    assert baseline is not None and baseline.folder.path.name == "sup"
+    said = " ".join(paragraph(ours, baseline))
+    assert "domain B, with 2 labels that trained, is b + c" in said
+    assert "Supervised, which learns from A's labels and 2 of B alone, reaches" in said
+    assert "the baseline itself: it learns from A's labels and 2 of B alone." in " ".join(paragraph(floor, None))
 
 
 def test_without_labels_a_warning_or_a_doubt_is_the_verdict(tmp_path):

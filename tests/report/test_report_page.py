@@ -51,6 +51,13 @@ def page(run) -> Path:
     return unihssl.load(run).report()
 
 
+@pytest.mark.parametrize("method", ["supervised+adabn", "mcc+sup", "cdan+sup", "biadapt"])
+def test_methods_with_several_networks_have_a_report(image_folders, tmp_path, method):
+    quick = {"method": method, "steps": 2, "backbone": "small_cnn", "tensorboard": False}
+    model = unihssl.fit(*map(str, image_folders), out=tmp_path / "run", **quick)
+    assert model.report().read_text().count("data:image") > 20
+
+
 def test_the_report_is_one_file_that_needs_nothing_else(page, run):
     text = page.read_text()
     assert page == run / "report.html" and page.stat().st_size < 10e6

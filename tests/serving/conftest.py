@@ -40,7 +40,8 @@ def model(images) -> Model:
     network = methods.get("unihssl").build_network(encoders, 3, params)
     model = Model("unihssl", params, network, encoders.architecture, ["cat", "dog", "<b>bird</b>"], (16, 16))
     first, *_, last = sorted(model.predict_proba(images).max(1).tolist())
-    model.audited = AUDIT | {"threshold": (first + last) / 2}  # some answers are given
+    model.audit(images, 2 * ["cat", "dog", "<b>bird</b>"])
+    model.audited |= AUDIT | {"threshold": (first + last) / 2}  # some answers are given
     model.reference = Reference.of(torch.randn(50, network.feature_dim, generator=torch.Generator().manual_seed(1)))
     return model
 

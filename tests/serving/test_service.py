@@ -71,6 +71,19 @@ print(predictor.run(np.zeros((2, 16, 16, 3), np.uint8))["probabilities"].shape)
     assert (ended.returncode, ended.stdout) == (0, "(2, 3)\n"), ended.stderr
 
 
+def test_an_image_stored_as_no_training_image_was_gets_predicts_note(client, model, pngs, tmp_path):
+    (tmp_path / "1.png").write_bytes(encoded(np.arange(0, 4096, 16, dtype=np.uint16).reshape(16, 16)))
+    model.export(tmp_path / "model.onnx")
+    for service in (client(), client(path=tmp_path / "model.onnx")):
+        sent = files(pngs[0], (tmp_path / "1.png").read_bytes())
+        plain, deep = service.post("/predict", files=sent).json()["predictions"]
+        assert plain["notes"] == []
+        (note,) = deep["notes"]
+        assert note.startswith("stored as PNG uint16, of which no training image was: its grey levels are those of")
+    (said,) = model.predictions([tmp_path / "1.png"]).notes
+    assert "stored as PNG uint16, of which no training image was" in said
+
+
 def test_health_model_metrics_and_openapi(client, pngs):
     service = client()
     assert service.get("/health").json() == {"status": "ok"}

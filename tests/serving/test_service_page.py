@@ -6,7 +6,9 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
+from served_images import encoded
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -77,10 +79,14 @@ def test_drop_paste_and_choose(page, running, model, images, pngs, tmp_path):
             assert facts.keys() == {"Confidence", "Domain", "Novelty"}
             assert facts["Confidence"] == f"{100 * model.calibrated(found)[row].max():.1f}%, calibrated by an audit"
             assert shown.locator("img").count() == 2  # the image and its heat map
+            assert "stored as" not in shown.inner_text()
         assert ".png: " in page.inner_text("#said")  # read out by screen readers
         assert page.evaluate("document.documentElement.scrollWidth") == 390
         page.get_by_label("Remove b.png").press("Enter")
         assert page.inner_text("#count") == "2 images"
+        give(page, "drop", "deep.png", encoded(np.zeros((16, 16), np.uint16)))
+        note = card(page, "deep.png").get_by_text("This image is stored as PNG uint16, of which no training image was")
+        sync_api.expect(note).to_have_class("warn")
         give(page, "drop", "notes.txt", b"hello")
         refused = card(page, "notes.txt")
         assert "notes.txt: not an image of a known format" in refused.get_by_role("alert").inner_text()

@@ -19,6 +19,7 @@ def call(labeled, unlabeled, out) -> list:
 def test_methods_are_measured_where_classes_are_known_and_finished_runs_are_kept(image_folders, tmp_path):
     printed = unihssl(*call(*image_folders, tmp_path / "runs"))
     assert "supervised" in printed.stdout and "mcc" in printed.stdout
+    assert "own data: accuracy on both test parts pooled, %" in printed.stdout
     assert printed.stdout.rstrip().endswith(f"The runs are in {tmp_path / 'runs'}")
     assert {folder.name for folder in (tmp_path / "runs").iterdir()} == {"supervised-0", "mcc-0"}
     written = (tmp_path / "runs" / "mcc-0" / "model.safetensors").stat().st_mtime_ns
@@ -42,6 +43,7 @@ def test_methods_are_ranked_where_no_class_is_known(image_folders, tmp_path):
         shutil.copy(path, tmp_path / "flat" / f"{i}.png")
     printed = unihssl(*call(image_folders[0], tmp_path / "flat", tmp_path / "runs")).stdout
     assert "No class of the unlabeled domain is known" in printed and "Best by" in printed
+    assert "pooled" not in printed and "flat: in detail, %" in printed and "made with small_cnn" in printed
 
 
 def test_what_compare_decides_itself_cannot_be_set(image_folders, tmp_path):

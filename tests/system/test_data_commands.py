@@ -178,6 +178,16 @@ def test_prepare_of_a_moved_data_set_decodes_nothing(small, tmp_path):
     assert "webcam: 124 images, ready before" in unihssl(*args, small.rename(tmp_path / "elsewhere")).stdout
 
 
+def test_report_counts_target_labels(own_folders, tmp_path):
+    labeled, unlabeled = own_folders()
+    (tmp_path / "own.csv").write_text("path,label\nred/08.png,red\nblue/00.png,blue\n")
+    options = ["--labeled", labeled, "--unlabeled", unlabeled, "--set", f"target_labels={tmp_path / 'own.csv'}"]
+    shown = unihssl("data", "report", *options)
+    assert "Target labels: 2, trained on" in shown.stdout and shown.stdout.count("target labels") == 1
+    found = unihssl("data", "report", *options, "--json").result
+    assert found["unlabeled"]["target_labels"] == {"blue": 1, "green": 0, "red": 1}
+
+
 def test_download_says_where_to_get_the_others():
     done = unihssl("data", "download", "office-home")
     assert "cannot be downloaded by a command" in done.error and "Google Drive" in done.error

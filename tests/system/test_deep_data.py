@@ -36,6 +36,20 @@ def test_report_train_predict(scans, tmp_path):
     assert predicted.code == 0 and len((tmp_path / "preds.csv").read_text().splitlines()) == 25
 
 
+def test_small_floats_are_warned_of_and_get_the_window_asked_for(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        np.savez(tmp_path / f"{name}.npz", x=rng.uniform(0, 0.01, (40, 16, 16)).astype(np.float32), y=np.arange(40) % 2)
+    sources = tmp_path / "a.npz", tmp_path / "b.npz"
+    done = train(sources, tmp_path / "run", epochs=1)
+    warning = f"note: {sources[0]} (array float32): warning: almost all values share 4 of the 256 grey levels: export"
+    assert warning in done.stderr and "or choose another --set intensity" in done.stderr
+    done = train(sources, tmp_path / "wide", epochs=1, intensity="window:0,0.01")
+    assert "0 to 0.01 become the 256 grey levels (window:0,0.01)" in done.stderr and "almost all" not in done.stderr
+    options = ["--labeled", sources[0], "--unlabeled", sources[1], "--set", "intensity=window:0,0.01"]
+    assert "array float32: 0 to 0.01" in unihssl("data", "report", *options).stdout
+
+
 def test_five_bands_have_a_report(tmp_path):
     rng = np.random.default_rng(0)
     for name in ("a", "b"):

@@ -10,7 +10,9 @@ def test_an_audited_run_is_exported_with_its_audit(image_folders, tmp_path):
     run, path = tmp_path / "run", tmp_path / "new" / "model.pt2"
     assert train(image_folders, run).code == 0
     audit = {"temperature": 2.0, "labeled_temperature": None, "threshold": 0.4, "max_risk": 0.1, "delta": 0.1}
-    (run / "audit.json").write_text(json.dumps(audit | {"sample": {}, "reference": []}))
+    sample = {"label": ["red"], "predicted": ["red"], "confidence": [0.9]}
+    more = {"n": 1, "accuracy": {"value": 1.0, "low": 0.1, "high": 1.0, "n": 1}, "sample": sample, "reference": [0.9]}
+    (run / "audit.json").write_text(json.dumps(audit | more | {"class_accuracy": {}, "class_shares": {}}))
     about = unihssl("export", run, path, "--json").result
     assert about["out"] == str(path) and about["audit"] == audit and about["classes"] == ["blue", "green", "red"]
     loaded = torch.export.load(path).module()
@@ -19,4 +21,8 @@ def test_an_audited_run_is_exported_with_its_audit(image_folders, tmp_path):
     said = unihssl("export", run, path)
     assert said.stdout == f"unihssl on small_cnn, takes images of any size -> {path}\n" and not said.stderr
     assert unihssl("export", run, path, "--int8").error == f"error: {path}: --int8 is for .onnx files"
+    for option in ("--max-loss", "--labeled", "--unlabeled"):
+        refused = unihssl("export", run, tmp_path / "other.onnx", option, "1.0").error
+        assert refused == f"error: {option} is for --int8 alone: add --int8, or leave {option} out"
+    assert not (tmp_path / "other.onnx").exists()
     assert "no such run directory" in unihssl("export", tmp_path / "missing", path).error

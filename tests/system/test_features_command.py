@@ -31,6 +31,17 @@ def test_features_are_those_of_the_backbone(image_folders, tmp_path) -> None:
     np.testing.assert_allclose(saved["x"][0], alone.numpy(), rtol=1e-3, atol=1e-3)
 
 
+def test_random_weights_are_those_of_the_seed(image_folders, tmp_path) -> None:
+    found = []
+    for number, seed in enumerate((0, 0, 1)):
+        out = tmp_path / f"{number}.npz"
+        summary = unihssl("features", image_folders[0], out, *TINY, "--set", f"seed={seed}", "--json").result
+        assert summary["notes"][-1].startswith(f"the weights of resnet10t are random, by --set seed={seed}: ")
+        found.append(np.load(out)["x"])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert np.abs(found[0] - found[2]).max() > 0.01
+
+
 def test_features_train_and_bad_targets_are_refused(image_folders, vector_arrays, tmp_path) -> None:
     for folder, name in zip(image_folders, ("a.npz", "b.npz"), strict=True):
         assert unihssl("features", folder, tmp_path / name, *TINY, "--json").code == 0

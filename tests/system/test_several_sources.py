@@ -93,6 +93,24 @@ def test_every_source_is_measured_by_itself(folders, tmp_path):
     assert (tmp_path / "todo.csv").read_text().count(f"{b}/") == 18  # a quarter of each source is held out
 
 
+def test_a_repeated_option_is_never_dropped_in_silence(folders, tmp_path):
+    a, b, c = folders
+    run, both = tmp_path / "run", ["--unlabeled", b, "--unlabeled", c]
+    knobs = [text for name, value in FAST.items() for text in ("--set", f"{name}={value}")]
+    assert unihssl("train", "--labeled", a, *both, "--out", run, *knobs).code == 0
+    assert json.loads(unihssl("evaluate", run, *both, "--json").stdout)["unlabeled"]["n"] == 48
+    assert unihssl("audit", run, "--n", 48, "--out", tmp_path / "audit.csv", *both).code == 0
+    assert (tmp_path / "audit.csv").read_text().count(f"{b}/") == 24
+    assert unihssl("report", run, *both).code == 0 and "b + c" in (run / "report.html").read_text()
+    twice = ["--labeled", a, "--labeled", b]
+    for call in (
+        ["train", *twice, *both, "--out", tmp_path / "x"],
+        ["evaluate", run, *twice],
+        ["data", "report", *twice],
+    ):
+        assert "--labeled was given 2 times; name one" in unihssl(*call).error
+
+
 def test_a_source_without_classes_beside_one_with(folders, tmp_path):
     a, b, c = folders
     (tmp_path / "flat").mkdir()

@@ -83,5 +83,12 @@ def test_suggested_images_are_not_drawn_for_an_audit(image_folders, tmp_path):
     asked = {*suggested(run, tmp_path / "one.csv", "--n", 5), *suggested(run, tmp_path / "two.csv", "--n", 7)}
     drawn = unihssl("audit", run, "--n", 60 - len(asked), "--out", tmp_path / "audit.csv")
     assert f"note: {len(asked)} images that were suggested are not drawn from" in drawn.stderr
+    refused = unihssl("audit", run, "--labels", fill(tmp_path / "one.csv")).error
+    assert "one.csv: its images were suggested, not drawn at random" in refused and not (run / "audit.json").exists()
+    assert unihssl("audit", run, "--labels", fill(tmp_path / "audit.csv")).code == 0
+    part = (tmp_path / "audit.csv").read_text().splitlines()[:6] + (tmp_path / "one.csv").read_text().splitlines()[1:3]
+    (tmp_path / "mixed.csv").write_text("\n".join(part))
+    notes = unihssl("audit", run, "--labels", tmp_path / "mixed.csv").stderr
+    assert "2 of its 7 images were suggested" in notes and f"more labels ({60 - len(asked)}) than this one (7)" in notes
     with (tmp_path / "audit.csv").open(newline="") as file:
         assert not asked & {row["path"] for row in csv.DictReader(file)}

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,3 +92,13 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(tmp_path):
     write_text(tmp_path / "pipe", "content")
     assert os.read(reader, 100) == b"content" and (tmp_path / "pipe").is_fifo()
     os.close(reader)
+
+
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"])
+def test_an_open_file_is_written_to_whatever_is_behind_it(tmp_path, name):
+    code = f"from pathlib import Path; from unihssl.files import write_text; write_text(Path({name!r}), 'content')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"content"
+    (tmp_path / "file").write_text("before ")
+    with (tmp_path / "file").open("a") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert (tmp_path / "file").read_text() == "before content"

@@ -35,8 +35,9 @@ def test_stages_count_by_their_costs(monkeypatch) -> None:
 def test_long_runs_on_a_cpu_get_a_way_out(monkeypatch) -> None:
     (line,) = steps(monkeypatch, Forecast([1.0], [1000], CPU, frozen=False), 20.0)
     assert line.startswith("training will take about 5.6 hours") and "train='head'" in worded(line)
-    (line,) = steps(monkeypatch, Forecast([1.0], [1000], CPU, frozen=True), 20.0)
-    assert "train=" not in worded(line) and "max_steps=500" in worded(line)
+    for known in ({"frozen": True}, {"frozen": False, "pretrained": False}):
+        (line,) = steps(monkeypatch, Forecast([1.0], [1000], CPU, **known), 20.0)
+        assert "train=" not in worded(line) and "max_steps=500" in worded(line)
 
 
 def test_the_unit_suits() -> None:

@@ -32,7 +32,7 @@ from unihssl.cli import (
     table,
     train,
 )
-from unihssl.cli.options import UsageError, as_options
+from unihssl.cli.options import Command, UsageError, as_options
 from unihssl.cli.settings_options import CONTEXT
 from unihssl.errors import RunInterruptedError, UserError, full_memory, printable
 
@@ -80,7 +80,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     table.table,
 )
 for command in COMMANDS:
-    app.command(context_settings=CONTEXT if command in (train.train, compare.compare) else None)(command)
+    app.command(cls=Command, context_settings=CONTEXT if command in (train.train, compare.compare) else None)(command)
 plot.register(app)
 data.register(app)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from unihssl.cli.options import DEVICE, JSON
+from unihssl.cli.options import DEVICE, JSON, UNLABELED, one_source
 
 
 def audit(
@@ -15,7 +15,7 @@ def audit(
     out: Path | None = typer.Option(None, help="CSV file to write: images to label, drawn at random."),
     labels: Path | None = typer.Option(None, help="That file, with its labels filled in: answer from it."),
     max_risk: float = typer.Option(0.05, help="Share of wrong answers allowed."),
-    unlabeled: str | None = typer.Option(None, help="Where the unlabeled domain is now, or other images of it."),
+    unlabeled: list[str] = UNLABELED,
     seed: int = typer.Option(0, min=0, help="Another seed draws other images."),
     device: str = DEVICE,
     json: bool = JSON,
@@ -40,8 +40,8 @@ def audit(
     folder = RunFolder(run)
     model, settings = load_model(run, device), settings_of(folder)
     if out is not None:
-        size = draw_audit(folder, model, settings, out, n, seed=seed, unlabeled=unlabeled)
-        then = f"unihssl audit {run} --labels {out}" + (f" --unlabeled {unlabeled}" if unlabeled else "")
+        size = draw_audit(folder, model, settings, out, n, seed=seed, unlabeled=one_source(unlabeled))
+        then = f"unihssl audit {run} --labels {out}" + "".join(f" --unlabeled {source}" for source in unlabeled)
         lines = [
             f"{n} of {size} images, drawn at random -> {out}",
             f"Label them with: unihssl label {out}",
@@ -53,7 +53,7 @@ def audit(
         typer.echo(json_format.dumps({"out": str(out), "n": n, "domain_size": size}) if json else "\n".join(lines))
         return
     assert labels is not None
-    answer = answer_audit(folder, model, settings, labels, max_risk, unlabeled=unlabeled)
+    answer = answer_audit(folder, model, settings, labels, max_risk, unlabeled=one_source(unlabeled))
     if json:
         typer.echo(json_format.dumps(answer))
         return
@@ -64,7 +64,9 @@ def audit(
 
 def _in_words(answer: dict[str, Any]) -> Iterator[str]:
     """The answer, a sentence or a list at a time."""
-    yield f"Accuracy on the unlabeled domain: {_share(answer['accuracy'])}, from {answer['n']} labels."
+    from unihssl.data.source import counted
+
+    yield f"Accuracy on the unlabeled domain: {_share(answer['accuracy'])}, from {counted(answer['n'], 'label')}."
     expected = _percent(answer["mean_confidence"])
     yield f"The model itself expects {expected}; its temperature there is {_temperatures(answer)}."
     if answer["class_accuracy"]:

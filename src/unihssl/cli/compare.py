@@ -1,7 +1,9 @@
 """`unihssl compare`"""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -9,6 +11,9 @@ from unihssl.cli.options import JSON, as_options, print_json, split_setting
 from unihssl.cli.settings_options import with_settings
 from unihssl.cli.train import check_sources
 from unihssl.errors import RunInterruptedError, Setting, UserError
+
+if TYPE_CHECKING:
+    from unihssl.experiments.results import Record
 
 METHODS = "supervised,mcc+sup,unihssl"
 
@@ -74,7 +79,10 @@ def compare(
     if json:
         best = {"ranking": [{"run": str(c.run), **c.scores} for c in ranking]} if ranking else {}
         return print_json({"rows": detail_rows(records)} | best)
-    show(records)
+    if any("pooled" in record.result for record in records):
+        show(records)
+    else:
+        show_details(records)
     by_class = sorted({record.label for record in records if "sampling" in record.result})
     if by_class and len(by_class) < len(recipes):
         everywhere = as_options(Setting("sampling", "balanced"))
@@ -83,6 +91,20 @@ def compare(
         typer.echo("No class of the unlabeled domain is known, so nothing above says how good a method is there.")
         show_ranking(ranking)
     typer.echo(f"The runs are in {out}")
+
+
+def show_details(records: Sequence["Record"]) -> None:
+    """The tables where nothing is pooled: each pair in detail, and the remarks of the table of pooled accuracies."""
+    from rich.console import Console
+
+    from unihssl.experiments.pair_tables import detail_tables
+    from unihssl.experiments.render import terminal
+    from unihssl.experiments.tables import main_tables
+
+    console, remarks = Console(), [remark for table in main_tables(records) for remark in table.remarks]
+    *tables, last = detail_tables(records)
+    for table in (*tables, replace(last, remarks=(*last.remarks, *remarks))):
+        console.print(terminal(table, console.width))
 
 
 def make_recipes(rows: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:

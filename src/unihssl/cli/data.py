@@ -8,7 +8,7 @@ import typer
 
 from unihssl.cli.catalog_output import describe, how_to_get, row, show, summary
 from unihssl.cli.data_report import show_report
-from unihssl.cli.options import JSON, SETTINGS, as_options, print_json, split_setting
+from unihssl.cli.options import JSON, SETTINGS, Command, as_options, print_json, split_setting
 
 if TYPE_CHECKING:
     from unihssl.cli.display import TerminalDisplay
@@ -24,7 +24,7 @@ DOMAINS = typer.Option("", help="Only these domains, separated by commas.", show
 def register(app: typer.Typer) -> None:
     data = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
     for command in (list_, check, prepare, download, report):
-        data.command(command.__name__.rstrip("_"))(command)
+        data.command(command.__name__.rstrip("_"), cls=Command)(command)
     app.add_typer(data, name="data", help="Your data: report. The benchmark data sets: list, check, prepare, download.")
 
 

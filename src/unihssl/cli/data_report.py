@@ -15,14 +15,19 @@ def show_report(report: dict[str, Any]) -> None:
     table = Table("", *domains, title="Data", title_justify="left")
     for title, cell in ROWS.items():
         table.add_row(title, *(cell(domain) for domain in domains.values()))
-    classes = Table("class", *(f"{role}: train, test" for role in domains), title="Images", title_justify="left")
+    targets: dict[str, int] = domains["unlabeled"]["target_labels"]
+    titles = [*(f"{role}: train, test" for role in domains), *["target labels"] * bool(targets)]
+    classes = Table("class", *titles, title="Images", title_justify="left")
     for name in domains["labeled"]["classes"]:
         counts = [domain["classes"][name] for domain in domains.values()]
-        classes.add_row(name, *(f"{count['train']:,}, {count['test']:,}" for count in counts))
+        own = [f"{targets[name]:,}"] if targets else []
+        classes.add_row(name, *(f"{count['train']:,}, {count['test']:,}" for count in counts), *own)
     classes.add_row("unknown (all train)", "", f"{domains['unlabeled']['unknown']:,}")
     console = Console()
     console.print(table)
     console.print(classes)
+    if targets:
+        typer.echo(f"Target labels: {sum(targets.values()):,}, trained on")
     across, leaks = report["across"], report["leaks"]
     typer.echo(f"In both domains: {across['copies']:,} byte-identical, {across['near_copies']:,} almost the same")
     typer.echo(

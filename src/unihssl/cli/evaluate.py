@@ -4,13 +4,13 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, HELD_OUT, JSON, READING, as_options, show_result, split_setting
+from unihssl.cli.options import DEVICE, HELD_OUT, JSON, READING, as_options, one_source, show_result, split_setting
 
 
 def evaluate(
     run: Path = typer.Argument(help="Run directory of a finished run."),
     labeled: str | None = typer.Option(None, help="Test images of the labeled domain, in class folders or a CSV."),
-    unlabeled: str | None = typer.Option(None, help="Test images of the unlabeled domain, likewise."),
+    unlabeled: list[str] = typer.Option([], help="Test images of the unlabeled domain, likewise; repeatable."),
     held_out: bool = HELD_OUT,
     device: str = DEVICE,
     settings: list[str] = READING,
@@ -23,7 +23,7 @@ def evaluate(
     from unihssl.pipeline.measure import measure
 
     knobs = dict(map(split_setting, settings))
-    result = measure(run, labeled, unlabeled, device, held_out=held_out, spell=as_options, knobs=knobs)
+    result = measure(run, labeled, one_source(unlabeled), device, held_out=held_out, spell=as_options, knobs=knobs)
     for note in [] if json else result["notes"]:
         typer.echo(f"note: {note}", err=True)
     show_result(result, json)

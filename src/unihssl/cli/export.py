@@ -4,16 +4,19 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import JSON, print_json
+from unihssl.cli.options import JSON, one_source, print_json
+from unihssl.errors import UserError
 
 
 def export(
     run: Path = typer.Argument(help="Run directory, or a folder written by save()."),
     path: Path = typer.Argument(help="File to write, .onnx or .pt2 (torch.export); it is replaced."),
     int8: bool = typer.Option(False, "--int8", help="Quantise to 8-bit integers, calibrated on training images."),
-    max_loss: float = typer.Option(1.0, min=0, help="Points of accuracy that --int8 may cost on either domain."),
+    max_loss: float | None = typer.Option(
+        None, min=0, help="Points of accuracy that --int8 may cost on either domain.", show_default="1.0"
+    ),
     labeled: str | None = typer.Option(None, help="With --int8: where the run's labeled data is now."),
-    unlabeled: str | None = typer.Option(None, help="With --int8: where the run's unlabeled data is now."),
+    unlabeled: list[str] = typer.Option([], help="With --int8: where the run's unlabeled data is now; repeatable."),
     json: bool = JSON,
 ) -> None:
     """Write a trained model as one file that answers without this package.
@@ -21,9 +24,15 @@ def export(
     It takes decoded images of any size and gives class probabilities, the domain and, after `unihssl audit`,
     calibrated confidences and where to abstain. It is compared with PyTorch before it gets its name.
     """
+    given = {"--max-loss": max_loss is not None, "--labeled": labeled is not None, "--unlabeled": bool(unlabeled)}
+    if not int8 and any(given.values()):
+        ignored = next(option for option, is_given in given.items() if is_given)
+        raise UserError(f"{ignored} is for --int8 alone: add --int8, or leave {ignored} out")
+
     from unihssl.api import export_run
 
-    metadata = export_run(run, path, int8=int8, labeled=labeled, unlabeled=unlabeled, max_loss=max_loss)
+    loss = 1.0 if max_loss is None else max_loss
+    metadata = export_run(run, path, int8=int8, labeled=labeled, unlabeled=one_source(unlabeled), max_loss=loss)
     if json:
         return print_json(metadata | {"out": str(path)})
     for role, of in (metadata["int8"] or {}).items():

@@ -2,9 +2,11 @@
 
 import json
 import shlex
+from collections import Counter
 from typing import Any
 
 import typer
+from typer.core import TyperCommand
 
 from unihssl.errors import Setting, UserError
 
@@ -15,6 +17,7 @@ HELD_OUT = typer.Option(
     False, "--held-out", help="The sources given are the run's own: use only what it held out of them."
 )
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
+UNLABELED = typer.Option([], help="Where the unlabeled domain is now, or other images of it; repeatable.")
 SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
 
 READING = typer.Option(
@@ -43,6 +46,25 @@ def as_options(setting: Setting) -> str:
     if setting.name in OPTIONS:
         return f"{option} {value}"
     return f"--set {setting.name}" if setting.value is None else f"--set {setting.name}={value}"
+
+
+def one_source(given: list[str]) -> str | None:
+    """What a repeated option names, as the one text that stands for all of it; None if it was not given."""
+    from unihssl.data.source import SEPARATOR
+
+    return SEPARATOR.join(given) or None
+
+
+class Command(TyperCommand):
+    """Refuses a second source where one is taken; the last would win in silence."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, options = self.make_parser(ctx).parse_args(list(args))
+        given = Counter(option.name for option in options)
+        for name in ("labeled", "target_labels", "labels", "config"):
+            if given[name] > 1:
+                raise UserError(f"{Setting(name)} was given {given[name]} times; name one")
+        return super().parse_args(ctx, args)
 
 
 def print_json(content: Any) -> None:

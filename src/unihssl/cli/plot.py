@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, HELD_OUT, JSON, print_json
+from unihssl.cli.options import DEVICE, HELD_OUT, JSON, Command, one_source, print_json
 
 RUNS = "Run directories, or a grid's folder: every finished run below it."
 PAIR = typer.Option("", help="Only runs of this pair, such as A/W.")
@@ -19,14 +19,14 @@ OUT = typer.Option(
     show_default="plots in the run's own folder; of a figure of several runs, in the folder that holds them",
 )
 LABELED = typer.Option(None, help="Images of the labeled domain, in class folders, a CSV or an .npz.")
-UNLABELED = typer.Option(None, help="Images of the unlabeled domain, likewise.")
+UNLABELED = typer.Option([], help="Images of the unlabeled domain, likewise; repeatable.")
 LONGEST = 80  # characters of a figure's name
 
 
 def register(app: typer.Typer) -> None:
     plot = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
     for command in (learning, confusion, features, sensitivity):
-        plot.command()(command)
+        plot.command(cls=Command)(command)
     app.add_typer(plot, name="plot", help="Figures of runs: learning, confusion, features, sensitivity.")
 
 
@@ -59,7 +59,7 @@ def confusion(
     method: str = METHOD,
     seed: int | None = SEED,
     labeled: str | None = LABELED,
-    unlabeled: str | None = UNLABELED,
+    unlabeled: list[str] = UNLABELED,
     held_out: bool = HELD_OUT,
     out: Path | None = OUT,
     device: str = DEVICE,
@@ -75,7 +75,7 @@ def confusion(
     files: list[Path] = []
     chosen = plots.select_runs(runs, plots.RunFilter(pair, method, seed))
     for run, stem in _stems(chosen, "confusion", out).items():
-        result = plots.run_result(run, labeled, unlabeled, held_out=held_out, device=device)
+        result = plots.run_result(run, labeled, one_source(unlabeled), held_out=held_out, device=device)
         files += plots.confusion_matrices(result, stem, title=plots.run_title(run))
     _print(files, json)
 
@@ -83,7 +83,7 @@ def confusion(
 def features(
     run: Path = typer.Argument(help="Run directory of a finished run."),
     labeled: str | None = LABELED,
-    unlabeled: str | None = UNLABELED,
+    unlabeled: list[str] = UNLABELED,
     held_out: bool = HELD_OUT,
     seed: int = typer.Option(0, min=0, help="Seed of the map and of the choice of its points."),
     out: Path | None = OUT,
@@ -94,7 +94,7 @@ def features(
     from unihssl.experiments.plots import feature_map, require_matplotlib, run_features
 
     require_matplotlib()
-    f = run_features(run, labeled, unlabeled, held_out=held_out, device=device)
+    f = run_features(run, labeled, one_source(unlabeled), held_out=held_out, device=device)
     titles = ("before training", f"after training ({f.method})")
     arrays = (f.before, f.after, f.domain, f.label)
     stem = _shared([run], "features", out)

@@ -41,7 +41,7 @@ def predict(
     After `unihssl audit` confidences and probabilities are calibrated, and the column abstain says where to give no
     answer, so that in the unlabeled domain at most --max-risk of the answers are wrong.
     """
-    to_stdout = str(out) == "-"
+    to_stdout = str(out) in ("-", "/dev/stdout")
     target = Path("preds.csv") if out is None else out
     if out is None and not json and target.exists():
         raise UserError(f"{target} exists already: pass --out to name another file or to replace it")

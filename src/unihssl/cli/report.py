@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from unihssl.cli.options import DEVICE, JSON, as_options, print_json
+from unihssl.cli.options import DEVICE, JSON, as_options, one_source, print_json
 
 if TYPE_CHECKING:
     from unihssl.training.display import Display
@@ -18,7 +18,7 @@ def report(
     ),
     no_images: bool = typer.Option(False, "--no-images", help="Show no image and no file name of a sample."),
     labeled: str | None = typer.Option(None, help="Where the run's labeled data is now, if it has moved."),
-    unlabeled: str | None = typer.Option(None, help="Where the run's unlabeled data is now."),
+    unlabeled: list[str] = typer.Option([], help="Where the run's unlabeled data is now; repeatable."),
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
@@ -30,7 +30,7 @@ def report(
     from unihssl.report.page import write_report
 
     if is_single(runs):
-        where: dict[str, Any] = {"labeled": labeled, "unlabeled": unlabeled, "device": device}
+        where: dict[str, Any] = {"labeled": labeled, "unlabeled": one_source(unlabeled), "device": device}
         path = write_report(runs[0], out, images=not no_images, **where)
     else:
         path = write_comparison(runs, out or Path("comparison.html"))

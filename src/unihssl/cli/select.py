@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from unihssl.cli.options import DEVICE, JSON, print_json
+from unihssl.cli.options import DEVICE, JSON, one_source, print_json
 
 if TYPE_CHECKING:
     from unihssl.experiments.selection import Candidate
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def select(
     runs: list[Path] = typer.Argument(help="Folders of finished runs on one pair of domains, or of folders of them."),
     by: str | None = typer.Option(None, help="Another score to rank by.", show_default="the one that chose best"),
-    unlabeled: str | None = typer.Option(None, help="Where the unlabeled domain is now."),
+    unlabeled: list[str] = typer.Option([], help="Where the unlabeled domain is now; repeatable."),
     device: str = DEVICE,
     json: bool = JSON,
 ) -> None:
@@ -27,7 +27,7 @@ def select(
     from unihssl.experiments.selection import MEASURED, VALIDATOR, select
 
     by = by or VALIDATOR
-    ranked = select(runs, by, unlabeled=unlabeled, device=device)
+    ranked = select(runs, by, unlabeled=one_source(unlabeled), device=device)
     if json:
         rows = [
             {"run": str(c.run), "name": c.name, "seed": c.seed, "score": c.scores[by], "scores": c.scores}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, JSON, print_json
+from unihssl.cli.options import DEVICE, JSON, UNLABELED, one_source, print_json
 
 
 def suggest(
@@ -16,7 +16,7 @@ def suggest(
     ),
     exclude: list[Path] = typer.Option([], help="CSV files of images to leave out, such as an audit's; repeatable."),
     with_labels: bool = typer.Option(False, "--with-labels", help="Begin the file with the run's own target labels."),
-    unlabeled: str | None = typer.Option(None, help="Where the unlabeled domain is now, or other images of it."),
+    unlabeled: list[str] = UNLABELED,
     seed: int = typer.Option(0, min=0, help="Another seed suggests other images."),
     device: str = DEVICE,
     json: bool = JSON,
@@ -43,7 +43,7 @@ def suggest(
         n,
         by=by,
         seed=seed,
-        unlabeled=unlabeled,
+        unlabeled=one_source(unlabeled),
         exclude=left_out,
         with_labels=with_labels,
     )

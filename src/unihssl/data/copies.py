@@ -12,11 +12,16 @@ from unihssl.data.split import Split
 from unihssl.plain_files import MOST_IMAGE, read_bytes
 
 
-def drop_trained_copies(domains: Sequence[Domain], splits: Sequence[Split]) -> list[Split]:
-    """Take out of the test parts what a byte-identical copy of trains, in either domain."""
-    found = contents(domains)
+def drop_trained_copies(found: Sequence[Sequence[bytes]], splits: Sequence[Split]) -> list[Split]:
+    """Take out of the test parts what a byte-identical copy of trains, in either domain; `found` by `contents`."""
     trained = {content[row] for content, split in zip(found, splits, strict=True) for row in split.train}
     return [_without(trained, *pair) for pair in zip(found, splits, strict=True)]
+
+
+def in_both(labeled: Sequence[bytes], unlabeled: Sequence[bytes]) -> int:
+    """How many unlabeled samples have a byte-identical copy among the labeled ones."""
+    known = set(labeled)
+    return sum(content in known for content in unlabeled)
 
 
 def _without(trained: set[bytes], content: Sequence[bytes], split: Split) -> Split:

@@ -107,7 +107,7 @@ def decode_files(
         try:
             pixels, kind = render(content, how)
         except WrongChannelsError as error:
-            raise error.of(paths[row]) from None
+            raise error.of(paths[row], trained=how.trained) from None
         except UserError as error:  # a package is missing
             raise UserError(f"{paths[row]}: {error}") from None
         except NoDecoderError as error:

@@ -38,7 +38,7 @@ def read_dicom(content: bytes) -> Values:
 def _values(about: Any) -> Values:
     frames = int(about.get("NumberOfFrames") or 1)
     if frames > 1:
-        raise ValueError(f"it has {frames} frames: save each as a file of its own")
+        raise ValueError("it has several frames: save each as a file of its own")
     if "PixelData" not in about and "FloatPixelData" not in about:
         raise ValueError(f"a DICOM file without an image ({about.get('Modality', 'of no modality')})")
     check_size(int(about.Rows), int(about.Columns), int(about.get("SamplesPerPixel", 1)))

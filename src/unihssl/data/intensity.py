@@ -168,15 +168,21 @@ def _rounded(low: float, high: float) -> tuple[float, float]:
 
 def _level_notes(images: Measured, window: Window, name: str) -> list[str]:
     """A warning if most values share less than half of the grey levels, and one if images are flat."""
-    notes = []
+    notes: list[str] = []
     used = min(_levels(images.quantiles[:, c, 1:-1], *ends) for c, ends in enumerate(_ends(window)))
-    if 2 * used < GREYS:
-        way = f"export the images with more depth, or choose another {Setting('intensity')}"
-        notes.append(f"{name}: warning: almost all values share {used} of the {GREYS} grey levels: {way}")
+    notes += few_levels(used, name)
     flat = int((images.quantiles[:, :, 0].min(1) == images.quantiles[:, :, -1].max(1)).sum())
     if flat:
         notes.append(f"{name}: warning: {flat} training images hold one value only (all black?)")
     return notes
+
+
+def few_levels(used: int, name: str, *, can_rescale: bool = True) -> list[str]:
+    """A warning if that is less than half of the grey levels; `can_rescale`: whether another window would help."""
+    if 2 * used >= GREYS:
+        return []
+    way = "export the images with more depth" + f", or choose another {Setting('intensity')}" * can_rescale
+    return [f"{name}: warning: almost all values share {used} of the {GREYS} grey levels: {way}"]
 
 
 def _ends(window: Window) -> Iterable[tuple[float, float]]:

@@ -13,10 +13,11 @@ from unihssl.config import Settings
 from unihssl.data.batch_random import seed_for
 from unihssl.data.batches import PairedData, TrainingDomain
 from unihssl.data.cache import cache_folder
-from unihssl.data.copies import drop_trained_copies
+from unihssl.data.copies import contents, drop_trained_copies, in_both
 from unihssl.data.decode import Progress
 from unihssl.data.domain import UNKNOWN, Domain, labeled_domain, unlabeled_domain
 from unihssl.data.frozen_views import FrozenViews
+from unihssl.data.grey_levels import plain_notes
 from unihssl.data.intensity import Window, decide_windows, float_kinds
 from unihssl.data.placement import place_stores
 from unihssl.data.rendering import Rendering
@@ -229,13 +230,13 @@ def load_pair(
 
     def load(domain: Domain, role: str) -> Part:
         windows, notes = _training_windows(domain, settings, cache, progress(f"measuring {role}"))
-        how = Rendering(size, settings.channels, {kind: (window,) for kind, window in windows.items()})
+        how = Rendering(size, settings.channels, {kind: (w,) for kind, w in windows.items()}, trained=False)
         waiting = progress(f"waiting for another process that decodes {role}")
         domain = replace(domain, notes=(*domain.notes, *notes))
         readable, store = fill_store(domain, how, progress(f"decoding {role}"), cache, waiting)
         part = Part(readable, store, _split(readable, settings), windows)
         _refuse_black(part)
-        return part
+        return part if windows else _with_notes(part, plain_notes(readable, store, part.split.train))
 
     labeled, unlabeled = load(source, "labeled"), load(target, "unlabeled")
     labeled, unlabeled = _with_plain_window(labeled, unlabeled), _with_plain_window(unlabeled, labeled)
@@ -245,8 +246,10 @@ def load_pair(
         labeled_there = np.flatnonzero(unlabeled.domain.has_target_label)
         unlabeled = replace(unlabeled, split=Split(np.union1d(thinned, labeled_there), split.test))
     parts = [labeled, unlabeled]
-    splits = drop_trained_copies([part.domain for part in parts], [part.split for part in parts])
+    content = contents([part.domain for part in parts])
+    splits = drop_trained_copies(content, [part.split for part in parts])
     labeled, unlabeled = map(_with_split, parts, splits)
+    unlabeled = _with_notes(unlabeled, _shared_notes(labeled.domain.name, unlabeled.domain.name, *content))
     return DomainPair(labeled, unlabeled, size)
 
 
@@ -281,7 +284,7 @@ def _training_windows(
     domain: Domain, settings: Settings, cache: Path | None, progress: Progress
 ) -> tuple[dict[str, Window], list[str]]:
     """What becomes black and white in images of more than 8 bits, from training images alone; nothing without any."""
-    found = survey(domain, settings.channels, cache, progress)
+    found = survey(domain, settings.channels, cache, progress, settings.intensity)
     readable = np.setdiff1d(np.arange(len(domain)), found.unreadable)
     if not len(found.rows) or not len(readable):
         return {}, []
@@ -294,5 +297,15 @@ def _training_windows(
 def _with_split(part: Part, split: Split) -> Part:
     """The part with this split, and a note if copies were taken out of its test samples."""
     note = f"{part.domain.name}: {counted(len(split.copies), 'test sample')} not used, as byte-identical copies train"
-    domain = replace(part.domain, notes=(*part.domain.notes, note)) if len(split.copies) else part.domain
-    return replace(part, domain=domain, split=split)
+    return _with_notes(replace(part, split=split), [note] if len(split.copies) else [])
+
+
+def _shared_notes(labeled: str, unlabeled: str, first: list[bytes], second: list[bytes]) -> list[str]:
+    """That the unlabeled domain has samples of the labeled one, by the contents of both."""
+    count = in_both(first, second)
+    meant = "remove them from either, unless both domains are meant to have them"
+    return [f"{unlabeled}: {counted(count, 'sample')} also in {labeled}, byte for byte: {meant}"] if count else []
+
+
+def _with_notes(part: Part, notes: list[str]) -> Part:
+    return replace(part, domain=replace(part.domain, notes=(*part.domain.notes, *notes)))

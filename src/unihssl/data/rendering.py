@@ -32,6 +32,7 @@ class Rendering:
     size: tuple[int, int]
     channels: int = 3
     windows: Mapping[str, tuple[Window, ...]] = field(default_factory=dict)
+    trained: bool = True  # as a trained model takes images, or a benchmark has them; else `channels` can be chosen
 
     @property
     def shape(self) -> tuple[int, int, int]:

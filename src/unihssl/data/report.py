@@ -9,9 +9,9 @@ import numpy as np
 
 from unihssl.config import Settings
 from unihssl.data.cache import cache_folder
-from unihssl.data.copies import contents
+from unihssl.data.copies import contents, in_both
 from unihssl.data.decode import Progress, spread
-from unihssl.data.domain import spread_rows
+from unihssl.data.grey_levels import grey_range, level_counts
 from unihssl.data.images import size_if_readable
 from unihssl.data.intensity import GREYS, saved_windows
 from unihssl.data.near_copies import Looks, looks, near_copies
@@ -20,7 +20,6 @@ from unihssl.data.source import counted
 from unihssl.data.survey import survey
 from unihssl.errors import Setting
 
-SAMPLED = 500  # images, spread over a domain, that its grey levels come from
 EXAMPLES = 5
 
 
@@ -43,11 +42,7 @@ def pair_report(pair: DomainPair, settings: Settings, progress: Progress | None 
     for role, inside in (("labeled", near[:, 1] < first), ("unlabeled", near[:, 0] >= first)):
         report[role]["near_copies"] = len(np.unique(near[inside]))
     across = near[(near[:, 0] < first) & (near[:, 1] >= first)]
-    shared = set(content[0])
-    report["across"] = {
-        "copies": sum(digest in shared for digest in content[1]),
-        "near_copies": len(np.unique(across[:, 1])),
-    }
+    report["across"] = {"copies": in_both(*content), "near_copies": len(np.unique(across[:, 1]))}
     report["leaks"] = _leaks(parts, near)
     report["warnings"] = _warnings(report)
     return report
@@ -55,9 +50,8 @@ def pair_report(pair: DomainPair, settings: Settings, progress: Progress | None 
 
 def _domain_report(part: Part, look: Looks, digests: Sequence[bytes], settings: Settings) -> dict[str, Any]:
     domain = part.domain
-    rows = spread_rows(len(domain), SAMPLED)
-    levels = np.bincount(part.store.samples[rows].numpy().reshape(-1), minlength=GREYS)
-    low, high = np.searchsorted(levels.cumsum() / levels.sum(), [0.001, 0.999])
+    levels = level_counts(part.store, np.arange(len(domain)))
+    low, high = grey_range(levels)
     counts = {
         str(name): {which: int((domain.labels[getattr(part.split, which)] == c).sum()) for which in ("train", "test")}
         for c, name in enumerate(domain.classes)
@@ -68,14 +62,24 @@ def _domain_report(part: Part, look: Looks, digests: Sequence[bytes], settings: 
         "sources": {} if domain.sources is None else dict(Counter(domain.sources.tolist())),
         "classes": counts,
         "unknown": int((~domain.known).sum()),
+        "target_labels": _target_labels(part),
         "sizes": _sizes(domain.items),
         "stored": _stored(part, settings),
         "windows": saved_windows(part.windows),
-        "grey": {"low": int(low), "high": int(high), "mean": float(levels @ np.arange(GREYS) / levels.sum())},
+        "grey": {"low": low, "high": high, "mean": float(levels @ np.arange(GREYS) / levels.sum())},
         "flat": int(look.flat.sum()),
         "copies": len(digests) - len(set(digests)),
         "notes": list(domain.notes),
     }
+
+
+def _target_labels(part: Part) -> dict[str, int]:
+    """How many training samples of each class have target labels; empty where none were given."""
+    domain = part.domain
+    if domain.target_labels is None:
+        return {}
+    labels = domain.target_labels[part.split.train]
+    return {str(name): int((labels == c).sum()) for c, name in enumerate(domain.classes)}
 
 
 def _sizes(items: Sequence[Path] | np.ndarray) -> dict[str, Any]:
@@ -94,7 +98,8 @@ def _sizes(items: Sequence[Path] | np.ndarray) -> dict[str, Any]:
 
 def _stored(part: Part, settings: Settings) -> dict[str, int]:
     """How many images are stored in which way; those of more than 8 bits by their kind."""
-    kinds = Counter(survey(part.domain, settings.channels, cache_folder(settings.cache)).measured.kinds.tolist())
+    found = survey(part.domain, settings.channels, cache_folder(settings.cache), intensity=settings.intensity)
+    kinds = Counter(found.measured.kinds.tolist())
     plain = len(part.domain) - kinds.total()
     return ({"8 bits": plain} if plain else {}) | dict(sorted(kinds.items()))
 
@@ -116,13 +121,20 @@ def _leaks(parts: Sequence[Part], near: np.ndarray) -> dict[str, Any]:
     return {"exact": sum(len(part.split.copies) for part in parts), "near": len(once), "examples": examples}
 
 
+def _level_warnings(domain: dict[str, Any]) -> list[str]:
+    """That few grey levels are used: as a run notes it of training images, else by what all images use."""
+    noted = [note.replace("warning: ", "", 1) for note in domain["notes"] if "almost all values share" in note]
+    domain["notes"] = [note for note in domain["notes"] if "almost all values share" not in note]  # said once
+    used = domain["grey"]["high"] - domain["grey"]["low"] + 1
+    few = 2 * used < GREYS
+    return noted or [f"{domain['name']}: almost all values share {used} of the {GREYS} grey levels"] * few
+
+
 def _warnings(report: dict[str, Any]) -> list[str]:
     found, leaks = [], report["leaks"]
     for role in ("labeled", "unlabeled"):
         domain = report[role]
-        used = domain["grey"]["high"] - domain["grey"]["low"] + 1
-        if 2 * used < GREYS:
-            found.append(f"{domain['name']}: almost all values share {used} of the {GREYS} grey levels")
+        found += _level_warnings(domain)
         if domain["flat"]:
             found.append(f"{domain['name']}: {counted(domain['flat'], 'image')} of one colour all over (black?)")
     if leaks["near"]:

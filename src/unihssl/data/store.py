@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from unihssl.data.values import Values, WrongChannelsError, fitted
 from unihssl.errors import Setting, UserError
 
 SMALL = 64  # images up to this side keep their size, if all share one
+REASONS = 8  # that a message on unreadable images has
 
 
 @dataclass(frozen=True)
@@ -147,10 +148,10 @@ def _shared_small_size(domains: Iterable[Domain]) -> tuple[int, int] | None:
 
 def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:
     """Drop these rows and add a note; an error if nothing is left of the domain or of a class."""
-    problems = [f"{domain.names[row]}: {why}" for row, why in unreadable.items()]
     readable = np.ones(len(domain), dtype=bool)
     readable[list(unreadable)] = False
-    note = f"{domain.name}: skipped {len(problems)} of {len(domain)} images as unreadable ({first_few(problems)})"
+    problems = _by_reason([(domain.names[row], why) for row, why in unreadable.items()])
+    note = f"{domain.name}: skipped {len(unreadable)} of {len(domain)} images as unreadable ({problems})"
     if not readable.any():
         raise UserError(f"{note}; no readable image is left")
     counts = np.bincount(domain.labels[domain.known & readable], minlength=len(domain.classes))
@@ -159,6 +160,16 @@ def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:
     if lost:
         raise UserError(f"{note}; no readable image is left in class {first_few(lost)}")
     return replace(domain.keep(np.flatnonzero(readable)), notes=(*domain.notes, note))
+
+
+def _by_reason(problems: Sequence[tuple[str, str]]) -> str:
+    """What cannot be read and why, each reason once: `a, b and 7 more: not an image; c: the file is empty`."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in problems:
+        reasons.setdefault(why, []).append(name)
+    shown = [f"{first_few(names)}: {first_few([why])}" for why, names in reasons.items()]
+    others = sum(map(len, list(reasons.values())[REASONS:]))
+    return "; ".join(shown[:REASONS]) + (f"; and {others} more" if others else "")
 
 
 def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
@@ -185,7 +196,7 @@ def _from_array(array: np.ndarray, how: Rendering, name: str) -> np.ndarray:
             images = np.stack([_resized(image, how.size) for image in images])
         return np.ascontiguousarray(images)
     except WrongChannelsError as error:
-        raise error.of(f"{name} of shape {array.shape}, channels last") from None
+        raise error.of(f"{name} of shape {array.shape}, channels last", trained=how.trained) from None
 
 
 def _as_trained(array: np.ndarray, how: Rendering) -> np.ndarray:

@@ -38,10 +38,16 @@ class Survey:
     unreadable: np.ndarray
 
 
-def survey(domain: Domain, channels: int, cache: Path | None, progress: Progress | None = None) -> Survey:
-    """Measure the deep images of a domain, or recall what was measured."""
+def survey(
+    domain: Domain, channels: int, cache: Path | None, progress: Progress | None = None, intensity: str = "auto"
+) -> Survey:
+    """Measure the deep images of a domain, or recall what was measured.
+
+    `intensity` is that of the settings: only `auto` takes arrays of floats in 0..1, or of integers in 0..255, as they
+    are.
+    """
     if isinstance(domain.items, np.ndarray):
-        return _survey_array(domain.items, channels)
+        return _survey_array(domain.items, channels, intensity)
     paths = domain.items
     signature = files_signature(paths, Rendering((0, 0), channels))
     file = cache / "surveys" / f"{signature}.{VERSION}.npz" if cache else None
@@ -96,7 +102,7 @@ def _look(path: Path, channels: int) -> tuple[Values, np.ndarray] | bool | None:
         fitted(values.pixels[:1], channels)
         found = measure(values, channels)
     except WrongChannelsError as error:
-        raise error.of(path) from None
+        raise error.of(path, trained=False) from None
     except UserError as error:  # a package is missing: not the file's fault, so nothing is remembered
         raise UserError(f"{path}: {error.args[0]}") from None
     except NoDecoderError:
@@ -120,9 +126,13 @@ def _survey_of(
     return Survey(np.array([row for row, _, _ in deep], dtype=np.int64), measured, np.array(unreadable, dtype=np.int64))
 
 
-def _survey_array(array: np.ndarray, channels: int) -> Survey:
-    """Images of an array are deep if not all of its values are 8-bit: integers in 0..255 or floats in 0..1."""
-    if array.ndim == 2 or array_is_plain(array):
+def _survey_array(array: np.ndarray, channels: int, intensity: str) -> Survey:
+    """Images of an array are deep if not all of its values are 8-bit: integers in 0..255 or floats in 0..1.
+
+    Those of a type of more than 8 bits also are if a window is asked for.
+    """
+    as_it_is = intensity == "auto" or array.dtype.itemsize == 1
+    if array.ndim == 2 or (as_it_is and array_is_plain(array)):
         return _survey_of([], [], channels)
     about = Values(np.empty((0, 0, 1)), array_kind(array), type_limits(array.dtype))
     images = array[..., None] if array.ndim == 3 else array

@@ -33,11 +33,14 @@ class WrongChannelsError(Exception):
         super().__init__(found, wanted)
         self.found, self.wanted = found, wanted
 
-    def of(self, name: object) -> UserError:
-        """What the user is told."""
+    def of(self, name: object, *, trained: bool) -> UserError:
+        """What the user is told; the number of a trained model's channels cannot be set."""
+        found = f"{name}: {self.found} channels (or pages)"
+        if trained:
+            return UserError(f"{found}, and this model takes {self.wanted}")
         return UserError(
-            f"{name}: {self.found} channels (or pages), and {Setting('channels', self.wanted)}: all images need the "
-            f"same number; {Setting('channels', self.found)} takes {self.found}"
+            f"{found}, and {Setting('channels', self.wanted)}: all images need the same number; "
+            f"{Setting('channels', self.found)} takes {self.found}"
         )
 
 

@@ -1,6 +1,6 @@
 """The audit of a finished run: draw images of its unlabeled domain to label, then answer from their labels."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ def draw_audit(
     domain = audited_domain(run, model, settings, unlabeled)
     domain = without(domain, [*trained_on(run, model), *run.read_suggested()])
     if not 0 < n <= len(domain):
-        raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, the images of the unlabeled domain; got {n}")
+        left_out = "the images of the unlabeled domain that neither trained with their labels nor were suggested"
+        raise UserError(f"{Setting('n')} must be from 1 to {len(domain)}, {left_out}; got {n}")
     rng = np.random.default_rng(seed_for("audit", seed))
     write_label_file(out, domain, draw_sample(len(domain), n, rng, domain.groups), run.path)
     return len(domain)
@@ -59,11 +60,14 @@ def answer_audit(
     unlabeled: Any = None,
 ) -> dict[str, Any]:
     """Answer from the labels of a random sample, and keep the answer in the run's audit.json."""
-    domain, trained = audited_domain(run, model, settings, unlabeled), trained_on(run, model)
+    domain = audited_domain(run, model, settings, unlabeled)
     file = read_label_file(labels, model.classes_.tolist())
-    _refuse_trained(file, domain, run, trained)
-    domain = without(domain, trained)
+    _refuse_trained(file, domain, run, model)
+    domain = without(domain, trained_on(run, model))
     rows, classes = labeled_rows(file, domain)
+    notes = [*_suggested_notes(file, domain, rows, run), *([_gap_note(file)] if file.has_gaps else [])]
+    last = (run.read_audit() or {"n": 0})["n"]
+    notes += [f"the last audit had more labels ({last}) than this one ({len(rows)})"] if last > len(rows) else []
     sample = domain.keep(rows)
     labeled = Domain(sample.name, sample.items, sample.names, classes, tuple(model.classes_.tolist()))
     labeled, store = model.decode(labeled, "unlabeled")  # unreadable images are left out
@@ -73,7 +77,7 @@ def answer_audit(
     audit = audit_answer(probabilities, labeled.labels, labeled.classes, reference, max_risk)
     audit["sample"]["path"] = labeled.names
     audit["domain_size"] = len(domain)
-    audit["notes"] = [*labeled.notes, *([_gap_note(file)] if file.has_gaps else [])]
+    audit["notes"] = [*labeled.notes, *notes]
     audit |= _labeled_domain(run, model, settings, audit)
     if audit["labeled_temperature"] and not is_calibrated(audit, probabilities, predictions.unlabeled_domain):
         audit["labeled_temperature"] = None
@@ -110,23 +114,47 @@ def without(domain: Domain, images: Collection[str]) -> Domain:
     return domain.keep(np.setdiff1d(np.arange(len(domain)), find_rows(domain, images, Path.cwd())))
 
 
-def _refuse_trained(file: LabelFile, domain: Domain, run: RunFolder, trained: Collection[str]) -> None:
+def _refuse_trained(file: LabelFile, domain: Domain, run: RunFolder, model: Model) -> None:
     """Stop if an image of the file trained the model with its label, in the unlabeled domain or in the labeled one."""
     rows = find_rows(domain, file.images, file.path.parent)
-    used = set(find_rows(domain, trained, Path.cwd())) - {-1}
-    record = run.read_split()["labeled"]
-    source = Path(record["source"])
-    labeled = {(source if source.is_dir() else source.parent) / name for name in record["train"]}
-    seen = [
-        image
-        for image, row in zip(file.images, rows, strict=True)
-        if row in used or (row < 0 and (file.path.parent / image).resolve() in labeled)
-    ]
-    if seen:
+    used = set(find_rows(domain, trained_on(run, model), Path.cwd())) - {-1}
+    elsewhere = [image for image, row in zip(file.images, rows, strict=True) if row < 0]
+    files = {(file.path.parent / image).resolve(): image for image in elsewhere}
+    seen = {image for image, row in zip(file.images, rows, strict=True) if row in used}
+    refuse_images(sorted(seen | {files[path] for path in trained_files(run, model) & files.keys()}), str(file.path))
+
+
+def refuse_images(trained: Sequence[str], where: str) -> None:
+    """Stop an audit whose images trained the model."""
+    if trained:
         raise UserError(
-            f"{file.path}: {len(seen)} of its images trained the model, with their labels ({first_few(seen)}); "
+            f"{where}: {len(trained)} of its images trained the model, with their labels ({first_few(trained)}); "
             "an audit needs images whose labels the model has not seen"
         )
+
+
+def trained_files(run: RunFolder, model: Model) -> set[Path]:
+    """The files whose labels the model was trained on, of both domains."""
+    names = {"labeled": run.read_split()["labeled"]["train"], "unlabeled": trained_on(run, model)}
+    found = set()
+    for role, trained in names.items():
+        sources = [Path(source) for source in several(run.read_split()[role]["source"])]
+        # Of several sources, the names begin with that of the folder.
+        places = {s if s.is_dir() and len(sources) == 1 else s.parent for s in sources}
+        found |= {(place / name).resolve() for place in places for name in trained}
+    return found
+
+
+def _suggested_notes(file: LabelFile, domain: Domain, rows: np.ndarray, run: RunFolder) -> list[str]:
+    """Refuse a file of suggested images, the doubtful ones; where only some are among it, a note says so."""
+    suggested = np.isin(rows, find_rows(domain, run.read_suggested(), Path.cwd())).sum()
+    if suggested == len(rows):
+        raise UserError(
+            f"{file.path}: its images were suggested, not drawn at random, so they say nothing of the whole domain; "
+            "draw some with unihssl audit, or train with these as target labels"
+        )
+    why = "unless all were drawn before that, they are no random sample"
+    return [f"{file.path}: {suggested} of its {len(rows)} images were suggested; {why}"] if suggested else []
 
 
 def _gap_note(file: LabelFile) -> str:

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unihssl.config import Settings, fixed_window
+from unihssl.data.batch_random import seed_for
 from unihssl.data.cache import cache_folder
 from unihssl.data.domain import UNKNOWN, Domain
+from unihssl.data.grey_levels import plain_notes
 from unihssl.data.intensity import Windows, decide_windows
 from unihssl.data.readers import read
 from unihssl.data.rendering import Rendering
@@ -20,7 +22,7 @@ from unihssl.data.survey import survey
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
 from unihssl.files import atomic, make_folder
-from unihssl.models.backbones import build_backbone, pick_device
+from unihssl.models.backbones import SMALL, Architecture, build_backbone, pick_device
 from unihssl.models.encode import encode
 
 BATCH = 64
@@ -55,19 +57,19 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     domain = _domain(source, settings)
     if isinstance(domain.items, np.ndarray) and domain.items.ndim == 2:
         raise UserError(f"{domain.name}: these are feature vectors already, not images")
-    encoder, architecture, width = build_backbone(
-        settings.backbone, settings.weights, channels=settings.channels, input_size=settings.input_size
-    )
+    encoder, architecture, width = _backbone(settings)
     device = torch.device(pick_device(settings.device))
     encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     size = stored_size((domain,), settings.image_size, architecture.side)
     cache = cache_folder(settings.cache)
-    measured = survey(domain, settings.channels, cache, progress("measuring")).measured
+    measured = survey(domain, settings.channels, cache, progress("measuring"), settings.intensity).measured
     windows, notes = decide_windows(measured, settings.intensity, domain.name)  # from all: nothing is trained or tested
     if windows and not fixed_window(settings.intensity):
         notes.append(f"{domain.name}: {_how_to_compare(windows)}")
-    how = Rendering(size, settings.channels, {kind: (window,) for kind, window in windows.items()})
+    how = Rendering(size, settings.channels, {kind: (w,) for kind, w in windows.items()}, trained=False)
     domain, store = fill_store(replace(domain, notes=(*domain.notes, *notes)), how, progress("decoding"), cache)
+    notes = [] if windows else plain_notes(domain, store, np.arange(len(domain)))
+    notes += _random_weights_notes(settings)
     views, report = Views(architecture.side, architecture.mean, architecture.std), progress("computing features")
 
     def batches() -> Iterator[Tensor]:
@@ -78,7 +80,24 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     features = torch.empty(len(store), width)
     encode(encoder, batches(), features, torch.bfloat16 if settings.precision == "bf16" else None)
     labels = ["" if number == UNKNOWN else str(domain.classes[number]) for number in domain.labels]
-    return Features(features.numpy(), np.array(labels), np.array(domain.names), domain.notes)
+    return Features(features.numpy(), np.array(labels), np.array(domain.names), (*domain.notes, *notes))
+
+
+def _backbone(settings: Settings) -> tuple[nn.Module, Architecture, int]:
+    """The backbone; without trained weights it has those that a run of this seed starts from."""
+    s = settings
+    with torch.random.fork_rng([]):
+        torch.manual_seed(seed_for("weights", s.seed))
+        return build_backbone(s.backbone, s.weights, channels=s.channels, input_size=s.input_size)
+
+
+def _random_weights_notes(settings: Settings) -> list[str]:
+    if settings.weights != "none":
+        return []
+    way = "a file of weights" if settings.backbone in SMALL else f"{Setting('weights', 'pretrained')} or a file"
+    return [
+        f"the weights of {settings.backbone} are random, by {Setting('seed', settings.seed)}: {way} gives trained ones"
+    ]
 
 
 def _how_to_compare(windows: Windows) -> str:

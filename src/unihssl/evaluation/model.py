@@ -130,11 +130,18 @@ class Model:
         >>> model.audit(x[drawn], y)["accuracy"]
         {'value': 0.81, 'low': 0.719, 'high': 0.882, 'n': 100}
 
-        The samples must be drawn at random from those whose labels the model was not trained on. `domain` are other
+        The samples must be drawn at random from those whose labels the model was not trained on; files that it was
+        trained on are refused, as far as the run's folder is there to say which these are. `domain` are other
         samples of it, all at best: they place the thresholds of `risk_threshold`. Without, the sample itself does, and
         the bound on the risk then supposes that more confident answers are right more often.
         """
-        probabilities = self.predict_proba(samples)
+        from unihssl.evaluation.audit_run import refuse_images, trained_files  # it imports this module
+
+        given = given_domain(samples, self)
+        if self.folder and (run := RunFolder(self.folder)).split.exists() and not isinstance(given.items, np.ndarray):
+            trained = trained_files(run, self)
+            refuse_images([str(path) for path in given.items if Path(path).resolve() in trained], "the samples")
+        probabilities = self.predict_proba(given)
         truth = _labels_of(probabilities, labels)
         numbers = class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
         reference = probabilities if domain is None else self.predict_proba(domain)

@@ -16,7 +16,7 @@ def model_card(model: "Model") -> str:
     header: dict[str, Any] = {
         "library_name": "unihssl",
         "pipeline_tag": kind,
-        "tags": ["unihssl", "domain-adaptation", "semi-supervised-learning", model.method],
+        "tags": list(dict.fromkeys(["unihssl", "domain-adaptation", "semi-supervised-learning", model.method])),
     }
     measured = {part: model.result[part] for part in PARTS if part in model.result}
     if measured:

@@ -136,6 +136,11 @@ def _frozen(fabric: Fabric, encoders: EncoderFactory, settings: Settings, displa
         raise UserError(
             f"{Setting('train', 'head')} freezes a backbone of images, and these are feature vectors: leave it out"
         )
+    if settings.weights == "none":
+        display.note(
+            f"note: {Setting('train', 'head')} freezes random weights ({Setting('weights', 'none')}): little can be "
+            f"learnt from their features; {Setting('weights', 'pretrained')} or a file gives trained ones"
+        )
     encoder, width = encoders()
     autocast, cache = autocast_dtype(settings, fabric.device), cache_folder(settings.cache)
     return FrozenBackbone(encoder, width, encoders.architecture, fabric.device, autocast, cache, display)

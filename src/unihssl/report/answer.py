@@ -83,7 +83,8 @@ def paragraph(facts: RunFacts, baseline: RunFacts | None) -> list[str]:
     )
     said = [
         f"The method {facts.method} was trained with the backbone {facts.settings.get('backbone', '?')}{trained}: "
-        f"domain A, with labels, is {facts.domain('labeled')}; domain B, without, is {facts.domain('unlabeled')}; "
+        f"domain A, with labels, is {facts.domain('labeled')}; domain B, {_without(facts)}, is "
+        f"{facts.domain('unlabeled')}; "
         f"{len(facts.classes)} classes."
     ]
     said.append(
@@ -100,17 +101,22 @@ def paragraph(facts: RunFacts, baseline: RunFacts | None) -> list[str]:
     return said
 
 
+def _without(facts: RunFacts) -> str:
+    return f"with {counted(facts.target_labels, 'label')} that trained" if facts.target_labels else "without"
+
+
 def _against(facts: RunFacts, baseline: RunFacts | None) -> str:
+    learns = f"learns from A's labels{f' and {facts.target_labels:,} of B' if facts.target_labels else ''} alone"
     if facts.settings.get("method") == FLOOR:
-        return "This is the baseline itself: it learns from A's labels alone."
+        return f"This is the baseline itself: it {learns}."
     if baseline is None:
-        return "Supervised, the baseline that learns from A's labels alone, was not trained beside it."
+        return f"Supervised, the baseline that {learns}, was not trained beside it."
     parts = [
         f"{percent(baseline.result[part]['accuracy'])} on {NAMES[part].replace('domain ', '')}"
         for part in ("labeled", "unlabeled", "pooled")
         if part in baseline.result
     ]
-    return f"Supervised, which learns from A's labels alone, reaches {', '.join(parts)} (one seed, the same split)."
+    return f"Supervised, which {learns}, reaches {', '.join(parts)} (one seed, the same split)."
 
 
 def verdict(facts: RunFacts, baseline: RunFacts | None = None) -> Verdict:
@@ -121,8 +127,10 @@ def verdict(facts: RunFacts, baseline: RunFacts | None = None) -> Verdict:
         return Verdict(*_unmeasured(facts), reasons)
     floor = baseline.result.get("unlabeled", {}).get("accuracy") if baseline else None
     against = f"{percent(b.value)}, against {percent(a.value)} on A" if a.value is not None else percent(b.value)
-    if a.value is not None and b.value < FAILED * a.value:
+    if a.value is not None and b.high < FAILED * a.value:
         return Verdict("bad", f"Domain B was not learnt: {against}", reasons)
+    if a.value is not None and b.value < FAILED * a.value:
+        return Verdict("doubt", f"Domain B was hardly learnt, as far as {b.count} can tell: {against}", reasons)
     if floor is not None and b.low <= floor:
         return Verdict("doubt", f"Domain B was not shown to be learnt better than by Supervised: {against}", reasons)
     if facts.result.get("warnings") or (a.value is not None and b.high < a.value and b.value < a.low):

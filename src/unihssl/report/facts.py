@@ -11,6 +11,7 @@ from typing import Any
 
 from unihssl import methods
 from unihssl.config import Settings, knob_fields
+from unihssl.data.source import SEPARATOR
 from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.experiments.paper import FLOOR
@@ -18,7 +19,10 @@ from unihssl.experiments.results import row_name, saved_settings
 from unihssl.methods.recipe import all_knobs, resolve
 from unihssl.run_folder import RunFolder
 
-SAME_TASK = ("labeled", "unlabeled", "seed", "backbone", "weights", "test_fraction", "split", "image_size")
+SAME_TASK = [
+    *("labeled", "unlabeled", "target_labels", "seed", "backbone", "weights", "test_fraction", "split", "group_by"),
+    *("label_shift", "image_size", "input_size", "train"),
+]
 MOST_NEIGHBOURS = 500  # folders beside a run that are looked at
 ROLES = {"labeled": "A", "unlabeled": "B"}  # what the report calls the domains
 
@@ -76,9 +80,14 @@ class RunFacts:
         return sorted({name for part in PARTS for name in self.result.get(part, {}).get("class_accuracy", ())})
 
     def domain(self, role: str) -> str:
-        """The name of a domain: its folder's, or its file's with the folder that holds it."""
-        source = Path(str(self.settings.get(role, "")))
-        return "/".join(source.parts[-2:] if source.suffix else source.parts[-1:]) or role
+        """The name of a domain: its folder's, or its file's with the folder that holds it; of several, all."""
+        sources = map(Path, str(self.settings.get(role, "")).split(SEPARATOR))
+        return " + ".join("/".join(s.parts[-2:] if s.suffix else s.parts[-1:]) or role for s in sources)
+
+    @property
+    def target_labels(self) -> int:
+        """How many samples of the unlabeled domain trained with their labels."""
+        return len(self.split.get("unlabeled", {}).get("target_labels", ()))
 
     @property
     def command(self) -> str:

@@ -104,7 +104,7 @@ def _heat(seen: Seen, rows: np.ndarray, role: str) -> np.ndarray | None:
 def _network(seen: Seen, role: str) -> Classifier:
     """The network that answers in this domain; a routed method has one for each."""
     networks = seen.model.network
-    if seen.routes and isinstance(networks, nn.ModuleDict):
+    if seen.routes and isinstance(networks, nn.ModuleDict) and set(seen.routes) <= set(networks):
         own = networks[seen.routes[PARTS.index(role)]]
         if isinstance(own, Classifier):
             return own

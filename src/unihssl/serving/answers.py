@@ -36,6 +36,7 @@ class Answer(BaseModel):
     unlabeled_domain: float | None = Field(description="Probability of the unlabeled domain; null if not told")
     novelty: float | None = Field(description="How unlike all training images, 0 to 100; null if not told")
     probabilities: dict[str, float] = Field(description="By class")
+    notes: list[str] = Field([], description="What to know of how the image was decoded; mostly empty")
     heat: str | None = Field(None, description="Where the network looks, as a data: address of a JPEG; if asked for")
     nearest: list[Neighbour] | None = Field(None, description="The most similar training images; if asked for")
 

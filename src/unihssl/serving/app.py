@@ -140,13 +140,13 @@ def create_app(predictor: Predictor, limits: Limits | None = None, token: str | 
             raise RefusedError(413, f"too many pixels: at most {most} in all images of one request")
         with budget.holding(len(uploads) * image_bytes):
             images = await on_threads(decode, uploads, predictor.rendering, limits)
-            found = await asyncio.gather(*(batcher(Question(image, heat, nearest)) for image in images))
+            found = await asyncio.gather(*(batcher(Question(image.pixels, heat, nearest)) for image in images))
         metrics.seconds.observe(time.perf_counter() - begin)
         for each in found:
             metrics.images.inc()
             metrics.classes.labels(each.label).inc()
             metrics.abstained.inc(bool(each.abstain))
-        names = (upload.name for upload in uploads)
-        return Answers(predictions=[a.model_copy(update={"name": name}) for a, name in zip(found, names, strict=True)])
+        told = ({"name": u.name, "notes": image.notes} for u, image in zip(uploads, images, strict=True))
+        return Answers(predictions=[a.model_copy(update=more) for a, more in zip(found, told, strict=True)])
 
     return app

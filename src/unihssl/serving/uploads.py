@@ -21,6 +21,10 @@ from unihssl.serving.limits import MEGA, Limits, RefusedError
 
 FORMATS = ("JPEG", "PNG", "WebP", "BMP", "TIFF", "DICOM")
 MOST_NAME = 200  # characters that are repeated of a name
+UNTRAINED = (
+    "stored as {kind}, of which no training image was: its grey levels are those of the file's own window or of its "
+    "format"
+)
 
 
 class Upload(NamedTuple):
@@ -28,6 +32,13 @@ class Upload(NamedTuple):
 
     name: str
     content: bytes
+
+
+class Decoded(NamedTuple):
+    """An image (H, W, C) uint8, and what its sender should know of how it was decoded."""
+
+    pixels: np.ndarray
+    notes: list[str]
 
 
 async def read_uploads(body: bytes, content_type: str, limits: Limits) -> list[Upload]:
@@ -58,10 +69,11 @@ def count_pixels(upload: Upload, limits: Limits) -> int:
         return height * width
 
 
-def decode(upload: Upload, how: Rendering, limits: Limits) -> np.ndarray:
-    """The image (H, W, C) uint8."""
+def decode(upload: Upload, how: Rendering, limits: Limits) -> Decoded:
+    """The image; with a note, as `predict` has it, if no training image was stored as this one is."""
     with _refusing(upload.name, limits):
-        return render(upload.content, how)[0]
+        pixels, kind = render(upload.content, how)
+    return Decoded(pixels, [UNTRAINED.format(kind=kind)] if kind else [])
 
 
 @contextmanager

@@ -14,9 +14,14 @@ TOO_LONG = 3600.0  # seconds on a CPU, from which on there is a way out to name
 class Forecast:
     """Times a few steps of the stage that comes first; the others' steps take time in proportion to their costs."""
 
-    def __init__(self, costs: list[float], left: list[int], device: torch.device, frozen: bool) -> None:
-        """`costs` of a step and steps `left`, of each stage; `frozen`: whether only the head trains."""
-        self.costs, self.left, self.device, self.frozen = costs, left, device, frozen
+    def __init__(
+        self, costs: list[float], left: list[int], device: torch.device, frozen: bool, pretrained: bool = True
+    ) -> None:
+        """`costs` of a step and steps `left`, of each stage; `frozen`: whether only the head trains.
+
+        `pretrained`: whether the backbone has trained weights and takes images, so that freezing it is a way out.
+        """
+        self.costs, self.left, self.device, self.can_freeze = costs, left, device, pretrained and not frozen
         self._steps, self._since = 0, 0.0
         self._finished = False
 
@@ -39,7 +44,7 @@ class Forecast:
         line = f"training will take about {duration(seconds)} ({sum(self.left):,} steps)"
         if self.device.type != "cpu" or seconds < TOO_LONG:
             return line
-        ways = [] if self.frozen else [f"a frozen backbone ({Setting('train', 'head')}) takes minutes"]
+        ways = [f"a frozen backbone ({Setting('train', 'head')}) takes minutes"] if self.can_freeze else []
         ways.append(f"fewer steps ({Setting('max_steps', 500)}) or a GPU take less")
         return f"{line} on this CPU: {'; '.join(ways)}"
 

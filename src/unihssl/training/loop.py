@@ -161,7 +161,8 @@ class Trainer:
             return None
         stage, step = self.saved.position.stage, self.saved.position.step
         left = [0 if i < stage else total - step * (i == stage) for i, total in enumerate(self.totals)]
-        return Forecast(self.costs, left, self.fabric.device, self.settings.train == "head")
+        pretrained = self.settings.weights != "none" and self.settings.backbone != "mlp"
+        return Forecast(self.costs, left, self.fabric.device, self.settings.train == "head", pretrained)
 
     def _capture(self, stage: Stage) -> Capture:
         """What of this stage's steps a CUDA graph can hold. With several processes DDP's hooks forbid whole steps."""
