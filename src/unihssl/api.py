@@ -129,6 +129,9 @@ def export_run(
     out of either domain. `labeled` and `unlabeled` are the run's own sources, if they have moved or were arrays.
     """
     folder, target = RunFolder(run), as_path(path, "the file")
+    given = {"max_loss": max_loss != 1.0, "labeled": labeled is not None, "unlabeled": unlabeled is not None}
+    for ignored in (name for name, there in given.items() if there and not int8):
+        raise UserError(f"{Setting(ignored)} is for {Setting('int8', True)} alone: add that, or leave it out")
     model = load_model(folder.path)
     if not int8:
         return export_model(model, target)

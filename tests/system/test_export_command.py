@@ -22,7 +22,7 @@ def test_an_audited_run_is_exported_with_its_audit(image_folders, tmp_path):
     assert said.stdout == f"unihssl on small_cnn, takes images of any size -> {path}\n" and not said.stderr
     assert unihssl("export", run, path, "--int8").error == f"error: {path}: --int8 is for .onnx files"
     for option in ("--max-loss", "--labeled", "--unlabeled"):
-        refused = unihssl("export", run, tmp_path / "other.onnx", option, "1.0").error
-        assert refused == f"error: {option} is for --int8 alone: add --int8, or leave {option} out"
+        refused = unihssl("export", run, tmp_path / "other.onnx", option, "2").error
+        assert refused == f"error: {option} is for --int8 alone: add that, or leave it out"
     assert not (tmp_path / "other.onnx").exists()
     assert "no such run directory" in unihssl("export", tmp_path / "missing", path).error

@@ -5,16 +5,13 @@ from pathlib import Path
 import typer
 
 from unihssl.cli.options import JSON, one_source, print_json
-from unihssl.errors import UserError
 
 
 def export(
     run: Path = typer.Argument(help="Run directory, or a folder written by save()."),
     path: Path = typer.Argument(help="File to write, .onnx or .pt2 (torch.export); it is replaced."),
     int8: bool = typer.Option(False, "--int8", help="Quantise to 8-bit integers, calibrated on training images."),
-    max_loss: float | None = typer.Option(
-        None, min=0, help="Points of accuracy that --int8 may cost on either domain.", show_default="1.0"
-    ),
+    max_loss: float = typer.Option(1.0, min=0, help="Points of accuracy that --int8 may cost on either domain."),
     labeled: str | None = typer.Option(None, help="With --int8: where the run's labeled data is now."),
     unlabeled: list[str] = typer.Option([], help="With --int8: where the run's unlabeled data is now; repeatable."),
     json: bool = JSON,
@@ -24,15 +21,9 @@ def export(
     It takes decoded images of any size and gives class probabilities, the domain and, after `unihssl audit`,
     calibrated confidences and where to abstain. It is compared with PyTorch before it gets its name.
     """
-    given = {"--max-loss": max_loss is not None, "--labeled": labeled is not None, "--unlabeled": bool(unlabeled)}
-    if not int8 and any(given.values()):
-        ignored = next(option for option, is_given in given.items() if is_given)
-        raise UserError(f"{ignored} is for --int8 alone: add --int8, or leave {ignored} out")
-
     from unihssl.api import export_run
 
-    loss = 1.0 if max_loss is None else max_loss
-    metadata = export_run(run, path, int8=int8, labeled=labeled, unlabeled=one_source(unlabeled), max_loss=loss)
+    metadata = export_run(run, path, int8=int8, labeled=labeled, unlabeled=one_source(unlabeled), max_loss=max_loss)
     if json:
         return print_json(metadata | {"out": str(path)})
     for role, of in (metadata["int8"] or {}).items():
