@@ -136,7 +136,7 @@ def bar_chart(
 
 def matrix(counts: np.ndarray, names: Sequence[str], numbers: bool) -> Markup:
     """Counts (C, C) of true classes (rows) and predicted ones (columns), shaded by their share of the row."""
-    room = 12.0 + 6.6 * min(max((len(n) for n in names), default=1), 14)
+    room = 12.0 + 7.4 * min(max((len(n) for n in names), default=1), 14)  # a wide font's letters
     cell = (WIDTH - room - 4) / len(names)
     top, height = room, room + cell * len(names) + 4
     parts = []
