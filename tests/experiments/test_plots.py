@@ -300,7 +300,8 @@ def grid_run(folder: Path, pair: str, variant: str = "", experiment: str = "benc
     """A finished run of a grid."""
     fake_run(folder, [row(1, 1.0, mask_rate=0.5)], **config)
     confused = {"a": {"a": 3, "b": 1}, "b": {"b": 4}}
-    result = {"pooled": {"accuracy": 0.875}, "labeled": {"confusion": confused}}
+    part = {"n": 8, "accuracy": 0.875}
+    result = {"pooled": part, "labeled": part | {"confusion": confused}}
     (folder / "result.json").write_text(json.dumps(result))
     role = {"experiment": experiment, "variant": variant or config.get("method", "fixmatch")}
     (folder / "run.json").write_text(json.dumps({"dataset": "digits", "pair": pair, "roles": [role]}))
