@@ -245,6 +245,11 @@ def test_options_win_over_set_and_set_over_the_config_file(image_folders, tmp_pa
     }
 
 
+def test_steps_beside_epochs_are_noted(image_folders, tmp_path):
+    done = unihssl(*train_args(*image_folders, tmp_path / "run", epochs=3, steps=2))
+    assert "note: --set steps=2 says how long to train, so --set epochs=3 does nothing" in done.stderr
+
+
 def test_a_former_name_is_read_from_files_and_named_elsewhere(image_folders, tmp_path):
     (tmp_path / "old.yaml").write_text(f"home: host\nlabeled: {image_folders[0]}\nunlabeled: elsewhere\n")
     arguments = train_args(*image_folders, tmp_path / "run", epochs=1)

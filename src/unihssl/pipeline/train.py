@@ -89,6 +89,9 @@ def train(
             return load_model(out, fabric.device)
         if resume and not folder.checkpoint.exists():
             display.note(f"{out}: nothing has been saved here yet: starting from the beginning")
+        if settings.steps and {"epochs", "steps"} <= knobs.keys():
+            decides, unused = Setting("steps", settings.steps), Setting("epochs", settings.epochs)
+            display.note(f"note: {decides} says how long to train, so {unused} does nothing")
         source, target = read_domains(labeled, unlabeled, settings, target_labels)
         if vector_size(source) and not resumed:
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
