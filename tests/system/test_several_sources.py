@@ -1,6 +1,7 @@
 """Several unlabeled sources are trained together and measured one by one."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -102,6 +103,9 @@ def test_a_repeated_option_is_never_dropped_in_silence(folders, tmp_path):
     assert unihssl("audit", run, "--n", 48, "--out", tmp_path / "audit.csv", *both).code == 0
     assert (tmp_path / "audit.csv").read_text().count(f"{b}/") == 24
     assert unihssl("report", run, *both).code == 0 and "b + c" in (run / "report.html").read_text()
+    moved = shutil.copytree(c, tmp_path / "renamed")
+    gone = unihssl("evaluate", run, "--unlabeled", b, "--unlabeled", moved, "--held-out").error
+    assert "test images are gone" in gone and "of several sources, each must keep its folder's name" in gone
     twice = ["--labeled", a, "--labeled", b]
     for call in (
         ["train", *twice, *both, "--out", tmp_path / "x"],

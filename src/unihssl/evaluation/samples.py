@@ -166,5 +166,7 @@ def _held_out(record: dict[str, Any], role: str, model: Model, settings: Setting
     row_of = {name: i for i, name in enumerate(domain.names)}
     gone = [name for name in record["test"] if name not in row_of]
     if gone:
-        raise UserError(f"{domain.name}: {len(gone)} of {len(record['test'])} test images are gone ({first_few(gone)})")
+        renamed = "; of several sources, each must keep its folder's name" if len(several(source)) > 1 else ""
+        lost = f"{len(gone)} of {len(record['test'])} test images are gone ({first_few(gone)}){renamed}"
+        raise UserError(f"{domain.name}: {lost}")
     return domain.keep(np.array(sorted(row_of[name] for name in record["test"]), dtype=np.int64))
