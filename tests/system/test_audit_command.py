@@ -202,10 +202,13 @@ def test_images_are_suggested_after_an_audit_of_arrays(run, image_arrays, tmp_pa
     assert unihssl("suggest", run, "--n", 3, "--out", tmp_path / "todo.csv").code == 0
 
 
-def test_python_refuses_files_that_trained_with_their_labels(run, image_folders):
+def test_python_refuses_files_that_trained_with_their_labels(run, image_folders, tmp_path):
     model, split = load(run), json.loads((run / "split.json").read_text())
     trained = image_folders[0] / split["labeled"]["train"][0]
     held_out = [image_folders[0] / name for name in split["labeled"]["test"]]
     with pytest.raises(UserError, match="the samples: 1 of its images trained the model, with their labels"):
         model.audit([*held_out, trained], [image.parent.name for image in (*held_out, trained)])
     assert model.audit(held_out, [image.parent.name for image in held_out])["n"] == len(held_out)
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    with pytest.raises(UserError, match=r"broken.png: cannot be read"):
+        model.audit([*held_out, tmp_path / "broken.png"], ["red"] * (len(held_out) + 1))

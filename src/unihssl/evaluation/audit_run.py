@@ -135,10 +135,9 @@ def refuse_images(trained: Sequence[str], where: str) -> None:
 
 def trained_files(run: RunFolder, model: Model) -> set[Path]:
     """The files whose labels the model was trained on, of both domains."""
-    names = {"labeled": run.read_split()["labeled"]["train"], "unlabeled": trained_on(run, model)}
-    found = set()
-    for role, trained in names.items():
-        sources = [Path(source) for source in several(run.read_split()[role]["source"])]
+    split, found = run.read_split(), set()
+    for role, trained in {"labeled": split["labeled"]["train"], "unlabeled": trained_on(run, model)}.items():
+        sources = [Path(source) for source in several(split[role]["source"])]
         # Of several sources, the names begin with that of the folder.
         places = {s if s.is_dir() and len(sources) == 1 else s.parent for s in sources}
         found |= {(place / name).resolve() for place in places for name in trained}

@@ -137,11 +137,11 @@ class Model:
         """
         from unihssl.evaluation.audit_run import refuse_images, trained_files  # it imports this module
 
-        given = given_domain(samples, self)
-        if self.folder and (run := RunFolder(self.folder)).split.exists() and not isinstance(given.items, np.ndarray):
-            trained = trained_files(run, self)
-            refuse_images([str(path) for path in given.items if Path(path).resolve() in trained], "the samples")
-        probabilities = self.predict_proba(given)
+        if self.folder and (run := RunFolder(self.folder)).split.exists():
+            items, trained = given_domain(samples, self).items, trained_files(run, self)
+            files = [] if isinstance(items, np.ndarray) else items
+            refuse_images([str(path) for path in files if Path(path).resolve() in trained], "the samples")
+        probabilities = self.predict_proba(samples)
         truth = _labels_of(probabilities, labels)
         numbers = class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
         reference = probabilities if domain is None else self.predict_proba(domain)
