@@ -1,0 +1,84 @@
+"""The comparison of results/README.md: every row on every pair of a data set, tested on the fifth no search has seen.
+
+    python tables.py pacs --root PACS --weights resnet50.safetensors --schedule fast --out ../runs/pacs --workers 4
+    python tables.py digits --root DIGITS --set threads=1 --out ../runs/digits
+    python tables.py digits --set label_shift=10 --rows unihssl,mcc+sup,fixmatch --out ../runs/digits-shift
+    unihssl table ../runs/pacs
+
+Runs are taken seed by seed, so that what is there at any time compares like with like. Repeat a command to continue.
+"""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from unihssl.cli.options import split_setting
+from unihssl.data import catalog
+from unihssl.experiments.launchers import make_launcher
+from unihssl.experiments.protocol import Protocol
+from unihssl.experiments.results import BENCHMARK, Role
+from unihssl.experiments.runner import Run, run_grid
+from unihssl.methods.recipe import BACKBONE_KNOBS
+
+# What Uni-HSSL's default has, for rivals: rate, layers, views, schedule and batches. A small encoder sets it for all.
+OURS = {"lr": 1e-3, "head_lr": 10.0, "bottleneck": 1024, "weak_view": "crop", "lr_schedule": "cosine"}
+OURS |= {"batch_size": 32}
+WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0}
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "unihssl": ("unihssl", {}),
+    "fixmatch, our settings": ("fixmatch", OURS),
+    "mcc+sup": ("mcc+sup", {}),
+    "supervised": ("supervised", {}),
+    "oracle": ("oracle", {}),
+    "mcc+sup, our settings": ("mcc+sup", OURS),
+    "unihssl w/o pseudo-labels, mixup, alignment": ("unihssl", WITHOUT_PARTS),
+    "fixmatch": ("fixmatch", {}),
+    "freematch, our settings": ("freematch", OURS),
+    "freematch": ("freematch", {}),
+    "adamatch, our settings": ("adamatch", OURS),
+    "adamatch": ("adamatch", {}),
+    "supervised+adabn": ("supervised+adabn", {}),
+    "unihssl:paper": ("unihssl:paper", {}),
+    "flexmatch": ("flexmatch", {}),
+    "simmatch": ("simmatch", {}),
+    "cdan+sup": ("cdan+sup", {}),
+    "biadapt": ("biadapt", {}),
+}
+
+
+def runs_of(arguments: argparse.Namespace, asked: dict[str, Any]) -> tuple[Protocol, list[Run]]:
+    """The runs in the order to take them, and the protocol that loads their pairs."""
+    dataset = catalog.get(arguments.dataset)
+    protocol = Protocol(dataset, arguments.root, arguments.schedule, asked)
+    names = arguments.rows.split(";") if arguments.rows else list(ROWS)
+    runs = []
+    for seed in map(int, arguments.seeds.split(",")):
+        for name in names:
+            row, settings = ROWS[name]
+            if settings is OURS and protocol.knobs(row).get("backbone") in BACKBONE_KNOBS:
+                continue  # all methods have the same settings there
+            of_row = Protocol(dataset, arguments.root, arguments.schedule, asked | settings)
+            for pair in protocol.pairs(arguments.pairs):
+                runs.append(of_row.run(pair, row, seed, Role(BENCHMARK, name)))
+    return protocol, runs
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dataset")
+    parser.add_argument("--root", type=Path, default=Path("data"))
+    parser.add_argument("--pairs", default="all")
+    parser.add_argument("--rows", default="", help=f"of {'; '.join(ROWS)}, with semicolons; default: all")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--schedule", default="", help="as of unihssl benchmark")
+    parser.add_argument("--weights", default="", help="file of the backbone's weights")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    asked = {"split": "reserved"} | ({"weights": arguments.weights} if arguments.weights else {})
+    asked |= dict(map(split_setting, arguments.set))
+    protocol, runs = runs_of(arguments, asked)
+    for run in run_grid(runs, protocol.loader, arguments.out, make_launcher("local", arguments.workers)):
+        accuracy = run.failure or f"{100 * run.result['pooled']['accuracy']:.1f}"
+        print(run.pair, run.roles[0].variant, run.knobs["seed"], accuracy, flush=True)
