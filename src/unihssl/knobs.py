@@ -111,6 +111,7 @@ class Knobs(TypedDict, total=False):
     pretrain_steps: int
     initial_statistics: Literal["labeled", "unlabeled"]
     unlabeled_view: Literal["weak", "strong"]
+    unlabeled_sampling: Literal["shuffle", "balanced"]
     ramp_up: float
     lambda_confusion: float
     confusion_temperature: float

@@ -226,6 +226,16 @@ def test_a_domain_is_whole_and_shuffled_by_default():
     assert TrainingDomain(Store(samples), np.arange(20), VIEWS, 5, 0, balanced=True).name == "unlabeled"
 
 
+def test_a_domain_draws_by_the_classes_it_was_given_last():
+    samples = torch.arange(20.0).view(-1, 1)
+    domain = TrainingDomain(Store(samples), np.arange(20), VIEWS, 5, 0)
+    rows_at(domain, 0)
+    for rare in ({18, 19}, {0, 1}):
+        domain.balance(torch.tensor([int(row in rare) for row in range(20)]))
+        drawn = [row for step in range(4) for row in rows_at(domain, step)]
+        assert sum(row in rare for row in drawn) == 10 and rare <= set(drawn)
+
+
 def test_what_is_random_before_a_stage_depends_on_the_stage_alone():
     data = paired()
     drawn = []
@@ -269,13 +279,17 @@ def test_samples_elsewhere_are_fetched_once_a_step_and_the_next_ones_ahead(monke
         assert calls == []  # a stage may end before its first step uses anything
     for _ in range(2):
         assert domain.samples(RandomStreams()).test[:, 0].tolist() == rows(0, 0)
-    assert calls == [((0, 0), rows(0, 0), (0, 1), rows(0, 1))]
+    assert calls == [((0, 0, 0), rows(0, 0), (0, 1, 0), rows(0, 1))]
     domain.load(0, 1)
-    assert calls[1:] == [((0, 1), rows(0, 1), (0, 2), rows(0, 2))]
+    assert calls[1:] == [((0, 1, 0), rows(0, 1), (0, 2, 0), rows(0, 2))]
     assert domain.samples(RandomStreams()).test[:, 0].tolist() == rows(0, 1) and len(calls) == 2
     domain.load(1, 1)
     assert len(calls) == 2
     domain.samples(RandomStreams())
-    assert calls[2:] == [((1, 1), rows(1, 1), (1, 2), rows(1, 2))] and sum(checked) == 3
+    assert calls[2:] == [((1, 1, 0), rows(1, 1), (1, 2, 0), rows(1, 2))] and sum(checked) == 3
+    for drawn in (domain, local):
+        drawn.balance(torch.arange(30) % 2)
+    domain.load(1, 2)  # what was fetched ahead is not what is drawn now
+    assert calls[3:] == [((1, 2, 1), rows(1, 2), (1, 3, 1), rows(1, 3))]
     PairedData(domain, local, 0).settle()
-    assert calls[3:] == ["settled"]
+    assert calls[4:] == ["settled"]

@@ -11,6 +11,7 @@ from unihssl.config import Settings
 from unihssl.data.batches import balanced_order
 from unihssl.errors import UserError
 from unihssl.methods.base import Method, Task
+from unihssl.methods.unihssl import UniHSSL
 from unihssl.models.backbones import EncoderFactory
 
 COUNTS = (30, 10, 2)
@@ -83,6 +84,28 @@ def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch, sampli
     monkeypatch.setattr(methods.get("supervised"), "step", noting)
     options = {"method": "supervised", "batch_size": 8, "epochs": 6, "tensorboard": False, "test_fraction": 0}
     unihssl.fit(thinned(*labeled, 3), unlabeled, tmp_path / "run", sampling=sampling, **options)
+    counts = np.bincount(seen, minlength=3)
+    assert counts.min() > 0.25 * counts.sum()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_unlabeled_samples_are_drawn_by_their_pseudo_labels(vector_arrays, tmp_path, monkeypatch) -> None:
+    labeled, unlabeled = vector_arrays
+    seen: list[int] = []
+    adapt, each_epoch = UniHSSL.adapt, UniHSSL.each_epoch
+
+    def begin(self, data, epoch):
+        seen.clear()  # the last epoch is left
+        each_epoch(self, data, epoch)
+
+    def noting(self, batch):
+        seen.extend(self.drawn_classes[batch.unlabeled.rows].tolist())
+        return adapt(self, batch)
+
+    monkeypatch.setattr(UniHSSL, "each_epoch", begin)
+    monkeypatch.setattr(UniHSSL, "adapt", noting)
+    options = {"unlabeled_sampling": "balanced", "batch_size": 8, "epochs": 4, "tensorboard": False, "test_fraction": 0}
+    unihssl.fit(labeled, thinned(*unlabeled, 3), tmp_path / "run", **options)
     counts = np.bincount(seen, minlength=3)
     assert counts.min() > 0.25 * counts.sum()
 

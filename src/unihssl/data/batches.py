@@ -118,11 +118,16 @@ class TrainingDomain:
         self.batch_rows = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
         is_local = self.device == place
         self._prefetcher = None if is_local else Prefetcher(store.samples, len(self.batch_rows), self.device)
-        self._step, self._fetched = (0, 0), (-1, -1)
+        self._step, self._fetched, self._draws = (0, 0), (-1, -1), 0
         self._orders: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def balance(self, classes: Tensor) -> None:
+        """From now on a pass has every class equally often, by these classes of the samples (N,)."""
+        self._classes = classes.cpu()
+        self._orders, self._draws = {}, self._draws + 1
 
     def load(self, stage: int, step: int) -> None:
         """Write this step's rows to the device, and its prefetched images once a step of this stage has used them."""
@@ -164,7 +169,8 @@ class TrainingDomain:
             self.store.check()
             stage, step = self._step
             here, ahead = (self.rows[self._rows_of(stage, s)[0]] for s in (step, step + 1))
-            self._prefetcher.load((stage, step), here, (stage, step + 1), ahead)
+            keys = ((stage, s, self._draws) for s in (step, step + 1))
+            self._prefetcher.load(next(keys), here, next(keys), ahead)
         self._fetched = self._step
 
     def _rows_of(self, stage: int, step: int) -> tuple[Tensor, Tensor]:

@@ -31,6 +31,7 @@ class UniHSSL(Method[UniHSSLParams]):
     paper = "Heidari et al., Uni-HSSL, CVPR 2025 (arXiv 2503.00286)"
     presets = {"robust": {"": ROBUST}, "paper": {}}
     affinity: Tensor
+    drawn_classes: Tensor
 
     def setup(self, make_encoder: MakeEncoder) -> None:
         self.num_classes = self.task.num_classes
@@ -38,6 +39,8 @@ class UniHSSL(Method[UniHSSLParams]):
         self.pseudo_labels = PseudoLabels(self.task.num_unlabeled, self.num_classes, self.params, some_exact=exact)
         if self.params.min_affinity:
             self.register_buffer("affinity", torch.ones(()))
+        if self.params.unlabeled_sampling == "balanced":
+            self.register_buffer("drawn_classes", torch.zeros(self.task.num_unlabeled, dtype=torch.int64))
         self.alignment = PrototypeAlignment(self.num_classes, self.network.feature_dim, self.params)
 
     @classmethod
@@ -66,6 +69,7 @@ class UniHSSL(Method[UniHSSLParams]):
                 s.epoch_length,
                 capture="network" if p.prototypes == "full" else "step",  # `full` passes over all data in every step
                 begin=self.begin_adapt,
+                resume=self.draw_by_class,
                 each_epoch=self.each_epoch,
             ),
         ]
@@ -119,6 +123,18 @@ class UniHSSL(Method[UniHSSLParams]):
         if self.params.pseudo_refresh == "epoch" and epoch > 0:
             for samples, logits in self._sweep(data, "test"):
                 self.pseudo_labels.update(samples.rows, logits.softmax(1))
+        if self.params.unlabeled_sampling == "balanced":
+            self.drawn_classes.copy_(self.pseudo_classes())
+        self.draw_by_class(data)
+
+    def draw_by_class(self, data: PairedData) -> None:
+        """Draw the classes of the epoch's first pseudo-labels equally often (Jiang et al., ICML 2020).
+
+        So no class gets lost because it is rare, and both domains' batches have the same classes where labeled ones are
+        balanced.
+        """
+        if self.params.unlabeled_sampling == "balanced":
+            data.unlabeled.balance(self.drawn_classes)
 
     def adapt(self, batch: PairedBatch) -> Losses:
         """One step of Algorithm 1."""

@@ -35,6 +35,11 @@ class UniHSSLParams:
         "What the pseudo-label loss, class confusion and mixup see of unlabeled samples; pseudo-labels and prototypes "
         "are always made from weak views.",
     )
+    unlabeled_sampling: Literal["shuffle", "balanced"] = knob(
+        "shuffle",
+        "Unlabeled samples of a step: all in turn, or every class equally often, by the pseudo-labels at the start of "
+        "each epoch.",
+    )
     ramp_up: float = knob(
         0.0, "Share of the stage in which the weights of all losses that use pseudo-labels rise from 0.", low=0, high=1
     )

@@ -103,6 +103,8 @@ class Trainer:
             self.data.reseed_before(index)
             stage.begin(self.data)
             share_memory(self.fabric, self.method)
+        elif start and stage.resume:
+            stage.resume(self.data)
         for part in self.method.modules():
             if isinstance(part, Method):
                 part.time_scale = stage.settings.designed_steps / total if stage.settings.designed_steps else 1.0
