@@ -5,8 +5,13 @@ import pytest
 
 import unihssl
 from colour_domains import colour_images
+from unihssl.cli.options import as_options
 from unihssl.data.catalog.digits import embedded_digits
+from unihssl.errors import Setting, python_spelling
 from unihssl.evaluation.collapse_check import collapse_warnings, doubt_warnings, effective_number
+from unihssl.pipeline.train import train
+from unihssl.run_folder import RunFolder
+from unihssl.training.display import Display
 
 TEN = tuple(range(10))
 
@@ -70,6 +75,15 @@ def test_the_warning_needs_no_labels_of_the_unlabeled_domain():
     with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
         blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
     assert blind.result["warnings"] and "unlabeled_training" not in blind.result
+
+
+@pytest.mark.parametrize(("spell", "way"), [(python_spelling, "try epochs=5"), (as_options, "try --set epochs=5")])
+def test_a_saved_warning_spells_settings_as_its_front_end_does(vector_arrays, tmp_path, monkeypatch, spell, way):
+    monkeypatch.setattr("unihssl.evaluation.check_run.collapse_warnings", lambda *seen: [f"try {Setting('epochs', 5)}"])
+    knobs = {"method": "supervised", "backbone": "mlp", "max_steps": 1, "tensorboard": False}
+    with Display(spell=spell) as display:
+        model = train(tmp_path / "run", *vector_arrays, knobs, resume=False, display=display)
+    assert model.result["warnings"] == RunFolder(tmp_path / "run").read_result()["warnings"] == [way]
 
 
 def check(told: float | None, confidence: float, n: int = 500, distance: float = 0.1) -> dict:

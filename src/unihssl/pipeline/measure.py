@@ -44,14 +44,14 @@ def finish_run(
     found = check_unlabeled(tester, pair, settings, predicted, folder.read_metrics())
     model.result |= found | {"notes": notes}
     if sampling := pair.sampling_notes(settings):  # a remark, not a note: nothing is wrong
-        model.result["sampling"] = worded(sampling[0])
+        model.result["sampling"] = worded(sampling[0], display.spell)
     display.note("domain B (unlabeled), no labels needed:")
     for fact in in_words(found["unlabeled_check"]):
         display.note(f"  - {fact}")
     for warning in model.result["warnings"]:
         display.note(f"warning: {warning}")
-    for kind in ("notes", "warnings"):  # saved for every reader
-        model.result[kind] = [worded(text) for text in model.result[kind]]
+    for kind in ("notes", "warnings"):  # saved, and shown in the report, as whoever trained spells settings
+        model.result[kind] = [worded(text, display.spell) for text in model.result[kind]]
     folder.write_result(model.result)
 
 
