@@ -20,7 +20,8 @@ from unihssl.plain_files import is_there
 # Encoders that start from scratch need other settings than pretrained networks, and their runs are short.
 _SMALL_ENCODER: Knobs = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_schedule": "cosine", "weak_view": "crop"}
 _SMALL_ENCODER |= {"batch_size": 64, "unlabeled_batch": 0, "epochs": 20, "steps": 0, "bottleneck": 0}
-_SMALL_ENCODER |= {"sup_lr": 0.03, "sup_epochs": 20, "reversal_steps": 1000.0, "teacher_ema": 0.99}
+_SMALL_ENCODER |= {"sup_lr": 0.03, "sup_epochs": 20, "reversal_steps": 1000.0}
+_SMALL_ENCODER |= {"teacher_ema": 0.99, "decay": 0.99}  # averages of SimMatch and FreeMatch
 DATASETS = typing.get_args(typing.get_type_hints(Settings)["dataset"])  # that presets may have entries for
 # Small steps that change every weight alike; 0.05 is the usual decay of transformers.
 OPTIMIZER_KNOBS: dict[str, Knobs] = {
