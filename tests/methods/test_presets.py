@@ -232,7 +232,7 @@ def test_epochs_asked_for_win_over_a_presets_steps(method):
 
 RECIPE = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_schedule": "cosine", "epochs": 20, "steps": 0}
 RECIPE |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop", "bottleneck": 0}
-RECIPE |= {"sup_lr": 0.03, "sup_epochs": 20, "teacher_ema": 0.99, "reversal_steps": 1000.0}
+RECIPE |= {"sup_lr": 0.03, "sup_epochs": 20, "teacher_ema": 0.99, "decay": 0.99, "reversal_steps": 1000.0}
 
 
 @pytest.mark.parametrize("backbone", ["small_cnn", "mlp"])
