@@ -2,7 +2,7 @@
 
     python tables.py pacs --root PACS --weights resnet50.safetensors --schedule fast --out ../runs/pacs --workers 4
     python tables.py digits --root DIGITS --set threads=1 --out ../runs/digits
-    python tables.py digits --set label_shift=10 --rows unihssl,mcc+sup,fixmatch --out ../runs/digits-shift
+    python tables.py digits --set label_shift=10 --rows "unihssl; mcc+sup; fixmatch" --out ../runs/digits-shift
     unihssl table ../runs/pacs
 
 Runs are taken seed by seed, so that what is there at any time compares like with like. Repeat a command to continue.
@@ -50,7 +50,12 @@ def runs_of(arguments: argparse.Namespace, asked: dict[str, Any]) -> tuple[Proto
     """The runs in the order to take them, and the protocol that loads their pairs."""
     dataset = catalog.get(arguments.dataset)
     protocol = Protocol(dataset, arguments.root, arguments.schedule, asked)
-    names = arguments.rows.split(";") if arguments.rows else list(ROWS)
+    names = [name.strip() for name in arguments.rows.split(";")] if arguments.rows else list(ROWS)
+    if unknown := [name for name in names if name not in ROWS]:
+        raise SystemExit(f"no row '{unknown[0]}': there are {'; '.join(ROWS)}")
+    if fixed := [name for name in asked if name in OURS]:
+        raise SystemExit(f"{fixed[0]} cannot be set: it is one of the settings that rows differ by")
+    protocol.check_asked([ROWS[name][0] for name in names])
     runs = []
     for seed in map(int, arguments.seeds.split(",")):
         for name in names:
@@ -79,6 +84,9 @@ if __name__ == "__main__":
     asked = {"split": "reserved"} | ({"weights": arguments.weights} if arguments.weights else {})
     asked |= dict(map(split_setting, arguments.set))
     protocol, runs = runs_of(arguments, asked)
+    failed = 0
     for run in run_grid(runs, protocol.loader, arguments.out, make_launcher("local", arguments.workers)):
+        failed += bool(run.failure)
         accuracy = run.failure or f"{100 * run.result['pooled']['accuracy']:.1f}"
         print(run.pair, run.roles[0].variant, run.knobs["seed"], accuracy, flush=True)
+    raise SystemExit(failed > 0)

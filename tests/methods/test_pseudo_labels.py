@@ -102,3 +102,11 @@ def test_rows_of_known_class_stay_what_they_are_and_are_trusted():
 
 def test_both_halves_add_up_to_the_classes():
     assert torch.equal(memory().classes(torch.tensor([[1.0, 2, 3, 10, 20, 30]])), torch.tensor([[11.0, 22, 33]]))
+
+
+def test_a_row_that_was_drawn_twice_takes_in_its_first_prediction():
+    memory = PseudoLabels(4, 2, UniHSSLParams(unlabeled_sampling="balanced", beta=0.5, first_half="keep"))
+    predictions = torch.tensor([[1.0, 0, 0, 0], [0, 1.0, 0, 0], [0, 0, 1.0, 0]])
+    returned = memory.update(torch.tensor([2, 0, 2]), predictions)
+    assert torch.equal(returned, predictions / 2)
+    assert torch.equal(memory.table[[2, 0, 1, 3]], torch.tensor([[0.5, 0, 0, 0], [0, 0.5, 0, 0], [0] * 4, [0] * 4]))

@@ -1,8 +1,9 @@
 """What a training step sees: a batch from each domain, a pure function of (seed, stage, step).
 
-So there is no position to save: a resumed run asks for the same step and gets the same batch. What changes from step to
-step (rows, prefetched images, the step number) is written to fixed places on the device, so that a step captured as a
-CUDA graph can be replayed on the next batch.
+(Where a method draws by class, also of the classes it gave last, which its buffers hold.) So there is no position to
+save: a resumed run asks for the same step and gets the same batch. What changes from step to step (rows, prefetched
+images, the step number) is written to fixed places on the device, so that a step captured as a CUDA graph can be
+replayed on the next batch.
 """
 
 import math
@@ -169,8 +170,7 @@ class TrainingDomain:
             self.store.check()
             stage, step = self._step
             here, ahead = (self.rows[self._rows_of(stage, s)[0]] for s in (step, step + 1))
-            keys = ((stage, s, self._draws) for s in (step, step + 1))
-            self._prefetcher.load(next(keys), here, next(keys), ahead)
+            self._prefetcher.load((stage, step, self._draws), here, (stage, step + 1, self._draws), ahead)
         self._fetched = self._step
 
     def _rows_of(self, stage: int, step: int) -> tuple[Tensor, Tensor]:

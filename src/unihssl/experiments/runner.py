@@ -111,7 +111,7 @@ def run_grid(
     try:
         with (
             termination_interrupts(),
-            closing(launcher.launch(partial(_train, load_pair=load_pair, out=out), waiting)) as outcomes,
+            closing(launcher.launch(partial(_train, load_pair=load_pair, out=out, spell=spell), waiting)) as outcomes,
         ):
             for run, outcome in outcomes:
                 if isinstance(outcome, RunInterruptedError):
@@ -136,14 +136,16 @@ def digest(load_pair: LoadPair, pair: str) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
-def _train(run: Run, concurrent_runs: int, load_pair: LoadPair, out: Path) -> dict[str, Any]:
+def _train(
+    run: Run, concurrent_runs: int, load_pair: LoadPair, out: Path, spell: Spell = python_spelling
+) -> dict[str, Any]:
     """Train in a worker and return the result."""
     from unihssl.pipeline.train import train  # slow to import, and tables do not train
     from unihssl.training.display import Display
 
     try:
         labeled, unlabeled = load_pair(run.pair)
-        with Display() as display:
+        with Display(spell=spell) as display:
             options: dict[str, Any] = {"resume": True, "display": display, "concurrent_runs": concurrent_runs}
             return train(run.folder(out), labeled, unlabeled, run.knobs, **options).result
     except (RunInterruptedError, UserError):

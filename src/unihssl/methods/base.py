@@ -91,8 +91,8 @@ class Stage:
     optional: bool = False  # whether it may have no steps
     capture: Capture = "step"  # whole steps can be captured if all memory they touch is fixed
     begin: Callable[[PairedData], None] | None = None
-    resume: Callable[[PairedData], None] | None = None  # in place of `begin`, before a later step than the first
     each_epoch: Callable[[PairedData, int], None] | None = None
+    draw: Callable[[PairedData], None] | None = None  # after `each_epoch` and on resuming: what to draw, by its buffers
 
 
 class Output(NamedTuple):

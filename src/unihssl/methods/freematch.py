@@ -28,7 +28,7 @@ class FreeMatch(FixMatch):
     Params = FreeMatchParams
     presets = {
         "finetune": FINETUNE_MATCH,
-        "original": {"": {k: v for k, v in ORIGINAL_MATCH.items() if k != "threshold"}},
+        "original": {"": {k: v for k, v in ORIGINAL_MATCH.items() if k != "threshold"} | {"decay": 0.999}},
     }
     params: FreeMatchParams
     confidence: Tensor

@@ -43,7 +43,7 @@ class SimMatch(Method[SimMatchParams]):
         "original": {
             "": _MOCO_CROPS
             | {"lr": 0.03, "lr_warm_up": 5 / 400, "weight_decay": 1e-4, "batch_size": 64, "unlabeled_batch": 320}
-            | {"epochs": 400, "epoch_length": "unlabeled"}
+            | {"epochs": 400, "epoch_length": "unlabeled", "teacher_ema": 0.999}
         },
     }
     bank: Tensor

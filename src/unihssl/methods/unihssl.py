@@ -69,8 +69,8 @@ class UniHSSL(Method[UniHSSLParams]):
                 s.epoch_length,
                 capture="network" if p.prototypes == "full" else "step",  # `full` passes over all data in every step
                 begin=self.begin_adapt,
-                resume=self.draw_by_class,
                 each_epoch=self.each_epoch,
+                draw=self.draw_by_class if p.unlabeled_sampling == "balanced" else None,
             ),
         ]
 
@@ -125,7 +125,6 @@ class UniHSSL(Method[UniHSSLParams]):
                 self.pseudo_labels.update(samples.rows, logits.softmax(1))
         if self.params.unlabeled_sampling == "balanced":
             self.drawn_classes.copy_(self.pseudo_classes())
-        self.draw_by_class(data)
 
     def draw_by_class(self, data: PairedData) -> None:
         """Draw the classes of the epoch's first pseudo-labels equally often (Jiang et al., ICML 2020).
@@ -133,8 +132,7 @@ class UniHSSL(Method[UniHSSLParams]):
         So no class gets lost because it is rare, and both domains' batches have the same classes where labeled ones are
         balanced.
         """
-        if self.params.unlabeled_sampling == "balanced":
-            data.unlabeled.balance(self.drawn_classes)
+        data.unlabeled.balance(self.drawn_classes)
 
     def adapt(self, batch: PairedBatch) -> Losses:
         """One step of Algorithm 1."""

@@ -1,8 +1,9 @@
 """What a checkpoint holds, and which run may resume from it. `run_folder` reads and writes the file.
 
-The method's state dict holds weights, pseudo-labels and prototypes; the optimiser's holds momentum. Batches, views,
-dropout and mixup are drawn from (seed, stage, step), and the schedule is a function of the step. So the step number is
-the position of the sampler, of the schedule and of the random generators at once.
+The method's state dict holds weights, pseudo-labels, prototypes and the classes to draw by, if there are any; the
+optimiser's holds momentum. Batches, views, dropout and mixup are drawn from (seed, stage, step), and the schedule is a
+function of the step. So the step number is the position of the sampler, of the schedule and of the random generators at
+once.
 """
 
 import hashlib

@@ -103,8 +103,8 @@ class Trainer:
             self.data.reseed_before(index)
             stage.begin(self.data)
             share_memory(self.fabric, self.method)
-        elif start and stage.resume:
-            stage.resume(self.data)
+        elif start and stage.draw:
+            stage.draw(self.data)
         for part in self.method.modules():
             if isinstance(part, Method):
                 part.time_scale = stage.settings.designed_steps / total if stage.settings.designed_steps else 1.0
@@ -147,6 +147,8 @@ class Trainer:
         if step % per_epoch == 0 and stage.each_epoch:
             stage.each_epoch(self.data, step // per_epoch)
             share_memory(self.fabric, self.method)
+            if stage.draw:
+                stage.draw(self.data)
         by_epoch = self.settings.progress_by == "epoch"
         progress = (step // per_epoch * per_epoch if by_epoch else step) / total
         self.lr_factor = schedule_factor(stage.settings, step, progress)
