@@ -55,8 +55,8 @@ CASES = {name: {"method": name} for name in methods.available()} | {
     "unihssl-balanced": {
         "method": "unihssl",
         "unlabeled_sampling": "balanced",
-        "max_steps": 6,
-    },  # into the second epoch
+        "max_steps": 6,  # into the second epoch
+    },
     "cdan-official": {"method": "cdan", "entropy": "official"},
     "cdan-tllib": {"method": "cdan", "entropy": "tllib", "randomized": 64},
     "biadapt-coral": {"method": "biadapt", "transfer": "coral"},

@@ -37,8 +37,10 @@ class PseudoLabels(nn.Module):
         current = wma_update(previous, prediction, self.params.beta) if by_average else prediction
         if self.exact is not None:
             current = torch.where(self.exact[rows].unsqueeze(1), previous, current)
-        first = (rows.unsqueeze(1) == rows).int().argmax(1)  # a small class can be drawn twice: its first is kept
-        self.table[rows] = current[first] if self.params.unlabeled_sampling == "balanced" else current
+        kept = current
+        if self.params.unlabeled_sampling == "balanced":  # a row can be drawn twice: its first prediction is kept
+            kept = current[(rows.unsqueeze(1) == rows).int().argmax(1)]
+        self.table[rows] = kept
         return current if by_average else previous
 
     def trusted(self, pseudo_labels: Tensor, rows: Tensor | None = None) -> Tensor:
