@@ -153,8 +153,8 @@ class Settings:
     )
     sampling: Literal["shuffle", "balanced", "auto"] = knob(
         "shuffle",
-        "Labeled samples of a step: all in turn, or every class equally often; auto does so where the largest class "
-        "has more than four times the samples of the smallest, unless class_weight is set.",
+        "Labeled samples of a step: all in turn, or every class equally often; auto does the latter unless "
+        "class_weight is set.",
     )
     optimizer: Literal["sgd", "adamw"] = knob("sgd", "SGD with momentum, or AdamW, which most transformers need.")
     lr: float = knob(5e-4, "Learning rate.", low=0)

@@ -71,8 +71,16 @@ def thinned(x: np.ndarray, y: np.ndarray, rare: int) -> tuple[np.ndarray, np.nda
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("sampling", ["balanced", "auto"])
-def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch, sampling) -> None:
+@pytest.mark.parametrize(
+    ("options", "by_class"),
+    [
+        ({"sampling": "balanced"}, True),
+        ({"sampling": "auto"}, True),
+        ({"sampling": "auto", "class_weight": "balanced"}, False),
+        ({}, False),
+    ],
+)
+def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch, options, by_class) -> None:
     labeled, unlabeled = vector_arrays
     seen: list[int] = []
     step = methods.get("supervised").step
@@ -82,10 +90,10 @@ def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch, sampli
         return step(self, batch)
 
     monkeypatch.setattr(methods.get("supervised"), "step", noting)
-    options = {"method": "supervised", "batch_size": 8, "epochs": 6, "tensorboard": False, "test_fraction": 0}
-    unihssl.fit(thinned(*labeled, 3), unlabeled, tmp_path / "run", sampling=sampling, **options)
+    run = {"method": "supervised", "batch_size": 8, "epochs": 6, "tensorboard": False, "test_fraction": 0}
+    unihssl.fit(thinned(*labeled, 3), unlabeled, tmp_path / "run", **run, **options)
     counts = np.bincount(seen, minlength=3)
-    assert counts.min() > 0.25 * counts.sum()
+    assert (counts.min() > 0.25 * counts.sum()) == by_class
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -104,8 +112,8 @@ def test_unlabeled_samples_are_drawn_by_their_pseudo_labels(vector_arrays, tmp_p
 
     monkeypatch.setattr(UniHSSL, "each_epoch", begin)
     monkeypatch.setattr(UniHSSL, "adapt", noting)
-    options = {"unlabeled_sampling": "balanced", "batch_size": 8, "epochs": 4, "tensorboard": False, "test_fraction": 0}
-    unihssl.fit(labeled, thinned(*unlabeled, 3), tmp_path / "run", **options)
+    options = {"batch_size": 8, "epochs": 4, "tensorboard": False, "test_fraction": 0}
+    unihssl.fit(labeled, thinned(*unlabeled, 3), tmp_path / "run", **options)  # the default does it
     counts = np.bincount(seen, minlength=3)
     assert counts.min() > 0.25 * counts.sum()
 
@@ -115,7 +123,7 @@ def test_unlabeled_samples_are_drawn_by_their_pseudo_labels(vector_arrays, tmp_p
     ("rare", "options", "says_so"),
     [(4, {}, True), (5, {}, False), (4, {"class_weight": "balanced"}, False), (4, {"preset": "paper"}, False)],
 )
-def test_the_default_draws_by_class_where_one_is_rare(vector_arrays, tmp_path, caplog, rare, options, says_so) -> None:
+def test_drawing_by_class_is_said_where_one_is_rare(vector_arrays, tmp_path, caplog, rare, options, says_so) -> None:
     caplog.set_level("INFO", "unihssl")
     labeled, unlabeled = vector_arrays
     run = {"batch_size": 8, "epochs": 1, "pretrain_epochs": 1, "tensorboard": False, "test_fraction": 0}

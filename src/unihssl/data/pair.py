@@ -31,7 +31,7 @@ from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths
 
 ENOUGH_LABELS = 32  # fewer target labels have less than their full share of a step, or they are learnt by heart
-UNEVEN = 4  # times the samples of the smallest class, above which sampling=auto draws by class
+UNEVEN = 4  # times the samples of the smallest class, above which drawing by class is worth a remark
 
 Freeze = Callable[[str, Store, Views], tuple[Store, FrozenViews]]
 
@@ -107,19 +107,18 @@ class DomainPair:
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
             store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
-            balanced = role == "labeled" and _draws_by_class(settings, part.domain.labels[train])
+            balanced = role == "labeled" and _draws_by_class(settings)
             domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced))
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where
 
     def sampling_notes(self, settings: Settings) -> list[str]:
-        """How labeled samples are drawn, where that was left to their numbers and is not the usual way."""
-        labels = self.labeled.domain.labels[self.labeled.split.train]
-        if settings.sampling != "auto" or not _draws_by_class(settings, labels):
+        """How labeled samples are drawn, where nobody asked for it and it matters much."""
+        sizes = np.unique(self.labeled.domain.labels[self.labeled.split.train], return_counts=True)[1]
+        if settings.sampling != "auto" or not _draws_by_class(settings) or sizes.max() <= UNEVEN * sizes.min():
             return []
-        sizes, in_turn = np.unique(labels, return_counts=True)[1], Setting("sampling", "shuffle")
-        few, many = f"{sizes.min():,}", f"{sizes.max():,}"
+        few, many, in_turn = f"{sizes.min():,}", f"{sizes.max():,}", Setting("sampling", "shuffle")
         return [f"labeled classes have {few} to {many} samples: each is drawn equally often ({in_turn} does not)"]
 
     def _target(self, unlabeled: TrainingDomain, settings: Settings, labeled_batch: int) -> TrainingDomain | None:
@@ -146,12 +145,9 @@ class DomainPair:
         return TrainingDomain(u.store, rows, u.views, batch, seed, own_labels, u.shard, u.device, "target")
 
 
-def _draws_by_class(settings: Settings, labels: np.ndarray) -> bool:
+def _draws_by_class(settings: Settings) -> bool:
     """Whether a pass over the labeled training samples has every class equally often."""
-    if settings.sampling != "auto":
-        return settings.sampling == "balanced"
-    counts = np.unique(labels, return_counts=True)[1]
-    return settings.class_weight == "none" and bool(counts.max() > UNEVEN * counts.min())
+    return settings.sampling == "balanced" or (settings.sampling == "auto" and settings.class_weight == "none")
 
 
 def _shared_batch(role: str, requested: int, samples: int, processes: int) -> int:
