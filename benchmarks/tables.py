@@ -20,8 +20,8 @@ from unihssl.experiments.results import BENCHMARK, Role
 from unihssl.experiments.runner import Run, run_grid
 from unihssl.methods.recipe import BACKBONE_KNOBS
 
-# What Uni-HSSL's default has, for rivals: rate, layers, views, schedule, batches, and labeled classes drawn equally often.
-# A small encoder sets all but the last for all; labeled digits are nearly even.
+# What Uni-HSSL's default has, for rivals: rate, layers, views, schedule, batches, and labeled classes drawn equally
+# often. A small encoder sets all but the last for all; labeled digits are nearly even.
 OURS = {"lr": 1e-3, "head_lr": 10.0, "bottleneck": 1024, "weak_view": "crop", "lr_schedule": "cosine"}
 OURS |= {"batch_size": 32, "sampling": "balanced"}
 WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0}
