@@ -69,22 +69,32 @@ def runs_of(arguments: argparse.Namespace, asked: dict[str, Any]) -> tuple[Proto
     return protocol, runs
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def grid_parser(description: str | None) -> argparse.ArgumentParser:
+    """The arguments of every grid on a data set of the catalog."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
     parser.add_argument("--root", type=Path, default=Path("data"))
     parser.add_argument("--pairs", default="all")
-    parser.add_argument("--rows", default="", help=f"of {'; '.join(ROWS)}, with semicolons; default: all")
-    parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--schedule", default="", help="as of unihssl benchmark")
     parser.add_argument("--weights", default="", help="file of the backbone's weights")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--workers", type=int, default=2)
+    return parser
+
+
+def asked_for(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
+    """The knobs that were asked for, on this split."""
+    asked = {"split": split} | ({"weights": arguments.weights} if arguments.weights else {})
+    return asked | dict(map(split_setting, arguments.set))
+
+
+if __name__ == "__main__":
+    parser = grid_parser(__doc__)
+    parser.add_argument("--rows", default="", help=f"of {'; '.join(ROWS)}, with semicolons; default: all")
+    parser.add_argument("--seeds", default="0,1,2")
     arguments = parser.parse_args()
-    asked = {"split": "reserved"} | ({"weights": arguments.weights} if arguments.weights else {})
-    asked |= dict(map(split_setting, arguments.set))
-    protocol, runs = runs_of(arguments, asked)
+    protocol, runs = runs_of(arguments, asked_for(arguments, "reserved"))
     failed = 0
     for run in run_grid(runs, protocol.loader, arguments.out, make_launcher("local", arguments.workers)):
         failed += bool(run.failure)
