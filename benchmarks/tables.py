@@ -21,7 +21,7 @@ from unihssl.experiments.runner import Run, run_grid
 from unihssl.methods.recipe import BACKBONE_KNOBS
 
 # What Uni-HSSL's default has, for rivals: rate, layers, views, schedule, batches, and labeled classes drawn equally
-# often. A small encoder sets all but the last for all; labeled digits are nearly even.
+# often.
 OURS = {"lr": 1e-3, "head_lr": 10.0, "bottleneck": 1024, "weak_view": "crop", "lr_schedule": "cosine"}
 OURS |= {"batch_size": 32, "sampling": "balanced"}
 WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0}
@@ -54,19 +54,32 @@ def runs_of(arguments: argparse.Namespace, asked: dict[str, Any]) -> tuple[Proto
     names = [name.strip() for name in arguments.rows.split(";")] if arguments.rows else list(ROWS)
     if unknown := [name for name in names if name not in ROWS]:
         raise SystemExit(f"no row '{unknown[0]}': there are {'; '.join(ROWS)}")
-    if fixed := [name for name in asked if name in OURS]:
-        raise SystemExit(f"{fixed[0]} cannot be set: it is one of the settings that rows differ by")
-    protocol.check_asked([ROWS[name][0] for name in names])
+    check_asked(protocol, [ROWS[name][0] for name in names])
     runs = []
     for seed in map(int, arguments.seeds.split(",")):
         for name in names:
             row, settings = ROWS[name]
-            if settings is OURS and protocol.knobs(row).get("backbone") in BACKBONE_KNOBS:
-                continue  # all methods have the same settings there
+            if settings is OURS and sets_all(protocol, row):
+                continue
             of_row = Protocol(dataset, arguments.root, arguments.schedule, asked | settings)
             for pair in protocol.pairs(arguments.pairs):
                 runs.append(of_row.run(pair, row, seed, Role(BENCHMARK, name)))
     return protocol, runs
+
+
+def sets_all(protocol: Protocol, row: str) -> bool:
+    """Whether the backbone gives all methods the same settings: all of OURS but the drawing of labeled samples.
+
+    (Its data is digits, whose labeled classes are nearly even.)
+    """
+    return protocol.knobs(row).get("backbone") in BACKBONE_KNOBS
+
+
+def check_asked(protocol: Protocol, rows: list[str]) -> None:
+    """Refuse knobs that no method of these rows has, and those that rows differ by."""
+    if fixed := [name for name in protocol.asked if name in OURS]:
+        raise SystemExit(f"{fixed[0]} cannot be set: it is one of the settings that rows differ by")
+    protocol.check_asked(rows)
 
 
 def grid_parser(description: str | None) -> argparse.ArgumentParser:

@@ -151,10 +151,8 @@ class Settings:
         "Imbalance of the labeled classes: weigh their loss by inverse frequency, or train on logits shifted by their "
         "log frequency (Menon et al., 2021).",
     )
-    sampling: Literal["shuffle", "balanced", "auto"] = knob(
-        "shuffle",
-        "Labeled samples of a step: all in turn, or every class equally often; auto does the latter unless "
-        "class_weight is set.",
+    sampling: Literal["shuffle", "balanced"] = knob(
+        "shuffle", "Labeled samples of a step: all in turn, or every class equally often."
     )
     optimizer: Literal["sgd", "adamw"] = knob("sgd", "SGD with momentum, or AdamW, which most transformers need.")
     lr: float = knob(5e-4, "Learning rate.", low=0)
@@ -296,6 +294,8 @@ def parse_saved(values: Mapping[str, Any], classes: Sequence[type], where: str =
     """
     renamed = former_names(*classes)
     current = {renamed.get(name, name): value for name, value in values.items()}
+    if current.get("sampling") == "auto":  # before 0.2.0: by class where the largest was four times the smallest
+        current["sampling"] = "shuffle"
     try:
         return parse({name: value for name, value in current.items() if name in knob_fields(*classes)}, classes)
     except UserError as error:

@@ -41,7 +41,7 @@ class Knobs(TypedDict, total=False):
     batch_size: int
     unlabeled_batch: int
     class_weight: Literal["none", "balanced", "logit_adjust"]
-    sampling: Literal["shuffle", "balanced", "auto"]
+    sampling: Literal["shuffle", "balanced"]
     optimizer: Literal["sgd", "adamw"]
     lr: float
     layer_decay: float

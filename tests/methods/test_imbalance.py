@@ -74,10 +74,10 @@ def thinned(x: np.ndarray, y: np.ndarray, rare: int) -> tuple[np.ndarray, np.nda
 @pytest.mark.parametrize(
     ("options", "by_class"),
     [
-        ({"sampling": "balanced"}, True),
-        ({"sampling": "auto"}, True),
-        ({"sampling": "auto", "class_weight": "balanced"}, False),
-        ({}, False),
+        ({"method": "supervised", "sampling": "balanced"}, True),
+        ({"method": "supervised"}, False),
+        ({"method": "unihssl"}, True),
+        ({"method": "unihssl", "class_weight": "balanced"}, False),
     ],
 )
 def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch, options, by_class) -> None:

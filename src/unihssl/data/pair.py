@@ -107,16 +107,16 @@ class DomainPair:
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
             store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
-            balanced = role == "labeled" and _draws_by_class(settings)
+            balanced = role == "labeled" and settings.sampling == "balanced"
             domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced))
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where
 
     def sampling_notes(self, settings: Settings) -> list[str]:
-        """How labeled samples are drawn, where nobody asked for it and it matters much."""
+        """A remark where labeled samples are drawn by class and the classes' sizes differ much."""
         sizes = np.unique(self.labeled.domain.labels[self.labeled.split.train], return_counts=True)[1]
-        if settings.sampling != "auto" or not _draws_by_class(settings) or sizes.max() <= UNEVEN * sizes.min():
+        if settings.sampling != "balanced" or sizes.max() <= UNEVEN * sizes.min():
             return []
         few, many, in_turn = f"{sizes.min():,}", f"{sizes.max():,}", Setting("sampling", "shuffle")
         return [f"labeled classes have {few} to {many} samples: each is drawn equally often ({in_turn} does not)"]
@@ -143,11 +143,6 @@ class DomainPair:
         rows = np.tile(rows, -(-batch // len(rows)))
         seed, own_labels = seed_for("domain", settings.seed, 3), torch.from_numpy(labels)
         return TrainingDomain(u.store, rows, u.views, batch, seed, own_labels, u.shard, u.device, "target")
-
-
-def _draws_by_class(settings: Settings) -> bool:
-    """Whether a pass over the labeled training samples has every class equally often."""
-    return settings.sampling == "balanced" or (settings.sampling == "auto" and settings.class_weight == "none")
 
 
 def _shared_batch(role: str, requested: int, samples: int, processes: int) -> int:

@@ -55,6 +55,8 @@ def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
     for general, special in (("epochs", "steps"), ("batch_size", "unlabeled_batch")):
         if general in asked:
             knobs.pop(special, None)  # else asking for the general one would do nothing
+    if asked.get("class_weight", "none") != "none":
+        knobs.pop("sampling", None)  # of the preset: either makes up for the sizes of the labeled classes
     for name in asked:
         if name not in knob_fields(*kinds) and (owners := methods_with(name)):  # the nearest name would mislead
             raise UserError(f"{name} is a knob of {', '.join(owners)}, not of {method.name}")
