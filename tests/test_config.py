@@ -208,7 +208,8 @@ def test_settings_are_frozen():
 
 
 def test_settings_that_an_earlier_version_wrote_can_be_read():
-    (settings,) = parse_saved({"home": "disk", "schedule": "inverse", "align": "none"}, (Settings,))
+    saved = {"home": "disk", "schedule": "inverse", "align": "none", "sampling": "auto"}
+    (settings,) = parse_saved(saved, (Settings,))
     assert settings == Settings(placement="disk", lr_schedule="inverse")
     with pytest.raises(UserError, match="unknown setting 'align'"):
         parse({"align": "none"}, (Settings,))

@@ -294,7 +294,7 @@ def parse_saved(values: Mapping[str, Any], classes: Sequence[type], where: str =
     """
     renamed = former_names(*classes)
     current = {renamed.get(name, name): value for name, value in values.items()}
-    if current.get("sampling") == "auto":  # before 0.2.0: by class where the largest was four times the smallest
+    if current.get("sampling") == "auto":  # gone; it drew by class only where one was rare
         current["sampling"] = "shuffle"
     try:
         return parse({name: value for name, value in current.items() if name in knob_fields(*classes)}, classes)

@@ -45,7 +45,7 @@ CASES += [  # options with a memory, a network or random draws of their own
     ("biadapt", {"transfer": "adv"}),
     ("mcc+sup", {"router": "frozen"}),
     ("unihssl", {"preset": "paper"}),
-    ("unihssl", {"unlabeled_sampling": "balanced"}),
+    ("unihssl", {"sampling": "shuffle", "unlabeled_sampling": "shuffle"}),
 ]
 every_case = {"argvalues": CASES, "ids": ["-".join([name, *map(str, knobs.values())]) for name, knobs in CASES]}
 LABELED, UNLABELED = patches(24, 0, 1.0, 0), patches(24, 1, 0.7, 50)

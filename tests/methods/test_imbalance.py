@@ -83,14 +83,15 @@ def thinned(x: np.ndarray, y: np.ndarray, rare: int) -> tuple[np.ndarray, np.nda
 def test_sampling_reaches_the_steps(vector_arrays, tmp_path, monkeypatch, options, by_class) -> None:
     labeled, unlabeled = vector_arrays
     seen: list[int] = []
-    step = methods.get("supervised").step
+    method, name = methods.get(options["method"]), "adapt" if options["method"] == "unihssl" else "step"
+    step = getattr(method, name)
 
     def noting(self, batch):
         seen.extend(batch.labeled.y.tolist())
         return step(self, batch)
 
-    monkeypatch.setattr(methods.get("supervised"), "step", noting)
-    run = {"method": "supervised", "batch_size": 8, "epochs": 6, "tensorboard": False, "test_fraction": 0}
+    monkeypatch.setattr(method, name, noting)
+    run = {"batch_size": 8, "epochs": 6, "tensorboard": False, "test_fraction": 0}
     unihssl.fit(thinned(*labeled, 3), unlabeled, tmp_path / "run", **run, **options)
     counts = np.bincount(seen, minlength=3)
     assert (counts.min() > 0.25 * counts.sum()) == by_class
