@@ -1,4 +1,4 @@
-"""The comparison of results/README.md: every row on every pair of a data set, tested on the fifth no search has seen.
+"""The comparison of results/README.md: every row on every pair of a data set, tested on the fifth that is reserved.
 
     python tables.py pacs --root PACS --weights resnet50.safetensors --schedule fast --out ../runs/pacs --workers 4
     python tables.py digits --root DIGITS --set threads=1 --out ../runs/digits
@@ -9,11 +9,13 @@ Runs are taken seed by seed, so that what is there at any time compares like wit
 """
 
 import argparse
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from unihssl.cli.options import split_setting
 from unihssl.data import catalog
+from unihssl.errors import UserError
 from unihssl.experiments.launchers import make_launcher
 from unihssl.experiments.protocol import Protocol
 from unihssl.experiments.results import BENCHMARK, Role
@@ -76,30 +78,33 @@ def sets_all(protocol: Protocol, row: str) -> bool:
 
 
 def check_asked(protocol: Protocol, rows: list[str]) -> None:
-    """Refuse knobs that no method of these rows has, and those that rows differ by."""
-    if fixed := [name for name in protocol.asked if name in OURS]:
-        raise SystemExit(f"{fixed[0]} cannot be set: it is one of the settings that rows differ by")
-    protocol.check_asked(rows)
+    """Refuse knobs that no method of these rows has."""
+    try:
+        protocol.check_asked(rows)
+    except UserError as error:
+        raise SystemExit(f"error: {error}") from None
 
 
 def grid_parser(description: str | None) -> argparse.ArgumentParser:
     """The arguments of every grid on a data set of the catalog."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset")
-    parser.add_argument("--root", type=Path, default=Path("data"))
-    parser.add_argument("--pairs", default="all")
+    parser.add_argument("--root", type=Path, default=Path("data"), help="folder of the data set")
+    parser.add_argument("--pairs", default="all", help="with commas, labeled domain first; default: all")
     parser.add_argument("--schedule", default="", help="as of unihssl benchmark")
     parser.add_argument("--weights", default="", help="file of the backbone's weights")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--workers", type=int, default=2, help="runs at a time")
     return parser
 
 
-def asked_for(arguments: argparse.Namespace, split: str) -> dict[str, Any]:
-    """The knobs that were asked for, on this split."""
-    asked = {"split": split} | ({"weights": arguments.weights} if arguments.weights else {})
-    return asked | dict(map(split_setting, arguments.set))
+def asked_for(arguments: argparse.Namespace, split: str, varied: Collection[str] = ()) -> dict[str, Any]:
+    """The knobs that were asked for, on this split; the `varied` ones are refused."""
+    asked = dict(map(split_setting, arguments.set))
+    if fixed := [name for name in asked if name in {"split", *OURS, *varied}]:
+        raise SystemExit(f"error: {fixed[0]} cannot be set: this script sets it")
+    return asked | {"split": split} | ({"weights": arguments.weights} if arguments.weights else {})
 
 
 if __name__ == "__main__":

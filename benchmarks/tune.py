@@ -8,7 +8,7 @@ Each method has its own settings (rivals those of Uni-HSSL's default, as in tabl
 them. They are ranked by how many unlabeled training samples they get right, mean of `--pairs`, seed 0. That takes true
 labels, as the search for the default did, and no test sample. The best of each method is then tested on the fifth that
 is reserved, on `--test-pairs`. `mcc` stands for MCC+Sup, whose other two networks do not depend on what is chosen here.
-Repeat a command to continue.
+Runs are in OUT/search and OUT/test. Repeat a command to continue.
 
 What Uni-HSSL starts from was found by many more runs on the same parts (docs/recipe.md).
 """
@@ -40,14 +40,16 @@ TESTED = {"mcc": "mcc+sup"}
 Candidates = dict[str, tuple[str, dict[str, Any]]]  # name -> method and settings
 
 
-def candidates_of(arguments: argparse.Namespace) -> Candidates:
+def candidates_of(arguments: argparse.Namespace, chosen: Sequence[str]) -> Candidates:
     """Each method's own settings, then others drawn at random, the same ones every time."""
     found: Candidates = {}
-    for method in arguments.methods:
+    for method in chosen:
         own = all_knobs(*resolve(protocol_of(arguments, method, "search", {}).knobs(method)))
         ranges = {"lr": tuple(float(f"{own['lr'] * rate:.2g}") for rate in RATES)} | RANGES[method]
         every = [dict(zip(ranges, values, strict=True)) for values in itertools.product(*ranges.values())]
         others = [settings for settings in every if any(own[name] != value for name, value in settings.items())]
+        if not 1 <= arguments.count <= len(others) + 1:
+            raise SystemExit(f"error: --count must be from 1 to {len(others) + 1}, the settings that {method} has")
         for settings in [{}, *random.Random(method).sample(others, arguments.count - 1)]:
             name = " ".join([method, *(f"{knob}={value}" for knob, value in settings.items())])
             found[name] = method, settings
@@ -56,19 +58,22 @@ def candidates_of(arguments: argparse.Namespace) -> Candidates:
 
 def protocol_of(arguments: argparse.Namespace, method: str, split: str, settings: dict[str, Any]) -> Protocol:
     """Of a method with these settings on top of those it is compared with."""
-    asked = asked_for(arguments, split)
+    asked = asked_for(arguments, split, {name for ranges in RANGES.values() for name in ranges})
     protocol = Protocol(catalog.get(arguments.dataset), arguments.root, arguments.schedule, asked)
     ours = {} if method == "unihssl" or sets_all(protocol, method) else OURS
     return Protocol(protocol.dataset, protocol.root, protocol.schedule, asked | ours | settings)
 
 
-def trained(arguments: argparse.Namespace, runs: Sequence[Run]) -> Iterator[tuple[str, Run]]:
+def trained(arguments: argparse.Namespace, runs: Sequence[Run], part: str) -> Iterator[tuple[str, Run]]:
     """The name of the row and the run; the first that fails ends it all."""
     loader = protocol_of(arguments, "unihssl", "search", {}).loader
-    for run in run_grid(runs, loader, arguments.out, make_launcher("local", arguments.workers)):
+    for run in run_grid(runs, loader, arguments.out / part, make_launcher("local", arguments.workers)):
+        name, seed = run.roles[0].variant, run.knobs["seed"]
         if run.failure:
-            raise SystemExit(f"{run.pair} {run.roles[0].variant}: {run.failure}")
-        yield run.roles[0].variant, run
+            raise SystemExit(f"{run.pair} {name}: {run.failure}")
+        right = run.result["unlabeled_training" if part == "search" else "pooled"]["accuracy"]
+        print(f"{run.pair}, {name}, seed {seed}: {100 * right:.1f}", flush=True)
+        yield name, run
 
 
 def ranked(arguments: argparse.Namespace, candidates: Candidates) -> list[str]:
@@ -78,7 +83,7 @@ def ranked(arguments: argparse.Namespace, candidates: Candidates) -> list[str]:
         protocol = protocol_of(arguments, method, "search", settings)
         runs += [protocol.run(pair, method, 0, Role(BENCHMARK, name)) for pair in protocol.pairs(arguments.pairs)]
     right: dict[str, dict[str, float]] = defaultdict(dict)
-    for name, run in trained(arguments, runs):
+    for name, run in trained(arguments, runs, "search"):
         right[name][run.pair] = round(100 * run.result["unlabeled_training"]["accuracy"], 1)
     order = sorted(right, key=lambda name: -statistics.mean(right[name].values()))
     for name in order:
@@ -88,18 +93,23 @@ def ranked(arguments: argparse.Namespace, candidates: Candidates) -> list[str]:
 
 if __name__ == "__main__":
     parser = grid_parser(__doc__)
-    parser.add_argument("--methods", nargs="+", choices=RANGES, default=list(RANGES))
+    parser.add_argument("--methods", default=",".join(RANGES), help="with commas; default: all of these")
     parser.add_argument("--count", type=int, default=10, help="settings of each method")
-    parser.add_argument("--seeds", nargs="*", type=int, default=[0, 1, 2], help="of the test")
-    parser.add_argument("--test-pairs", default="all")
+    parser.add_argument("--seeds", default="0,1,2", help="of the test")
+    parser.add_argument("--test-pairs", default="all", help="as --pairs")
     arguments = parser.parse_args()
-    check_asked(protocol_of(arguments, "unihssl", "search", {}), arguments.methods)
-    candidates, tests = candidates_of(arguments), []
+    chosen = arguments.methods.split(",")
+    if unknown := [method for method in chosen if method not in RANGES]:
+        raise SystemExit(f"error: no settings of {unknown[0]}: there are some of {', '.join(RANGES)}")
+    check_asked(protocol_of(arguments, "unihssl", "search", {}), chosen)
+    candidates, tests = candidates_of(arguments, chosen), []
     order = ranked(arguments, candidates)
-    for method in arguments.methods:
-        best = next(candidates[name][1] for name in order if candidates[name][0] == method)
-        protocol, row = protocol_of(arguments, method, "reserved", best), TESTED.get(method, method)
+    for method in chosen:
+        name = next(name for name in order if candidates[name][0] == method)
+        protocol = protocol_of(arguments, method, "reserved", candidates[name][1])
+        row, pairs = TESTED.get(method, method), protocol.pairs(arguments.test_pairs)
+        print(f"tested: {row} with the settings of '{name}'", flush=True)
         role = Role(BENCHMARK, f"{row}, best of {arguments.count}")
-        tests += [protocol.run(p, row, s, role) for s in arguments.seeds for p in protocol.pairs(arguments.test_pairs)]
-    for name, run in trained(arguments, tests):
-        print(run.pair, name, run.knobs["seed"], f"{100 * run.result['pooled']['accuracy']:.1f}", flush=True)
+        tests += [protocol.run(pair, row, int(seed), role) for seed in arguments.seeds.split(",") for pair in pairs]
+    for _ in trained(arguments, tests, "test"):
+        pass

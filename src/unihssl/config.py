@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from unihssl.errors import UserError
+from unihssl.errors import Setting, UserError
 
 COLUMN = "column"  # as `target_labels`: the labels that the unlabeled source itself has
 
@@ -214,7 +214,8 @@ class Settings:
         fixed_window(self.intensity)
         if self.class_weight != "none" and self.sampling == "balanced":
             raise UserError(
-                f"class_weight={self.class_weight} and sampling=balanced correct one imbalance twice: use either"
+                f"class_weight={self.class_weight} and sampling=balanced correct one imbalance twice: "
+                f"use either ({Setting('sampling', 'shuffle')})"
             )
         if self.unlabeled_batch == 1:
             raise UserError(
