@@ -56,7 +56,7 @@ def runs_of(arguments: argparse.Namespace, asked: dict[str, Any]) -> tuple[Proto
     names = [name.strip() for name in arguments.rows.split(";")] if arguments.rows else list(ROWS)
     if unknown := [name for name in names if name not in ROWS]:
         raise SystemExit(f"no row '{unknown[0]}': there are {'; '.join(ROWS)}")
-    check_asked(protocol, [ROWS[name][0] for name in names])
+    check_asked(protocol, [ROWS[name][0] for name in names], arguments.pairs)
     runs = []
     for seed in map(int, arguments.seeds.split(",")):
         for name in names:
@@ -77,10 +77,12 @@ def sets_all(protocol: Protocol, row: str) -> bool:
     return protocol.knobs(row).get("backbone") in BACKBONE_KNOBS
 
 
-def check_asked(protocol: Protocol, rows: list[str]) -> None:
-    """Refuse knobs that no method of these rows has."""
+def check_asked(protocol: Protocol, rows: list[str], *pairs: str) -> None:
+    """Refuse knobs that no method of these rows has, and pairs that the data set lacks."""
     try:
         protocol.check_asked(rows)
+        for requested in pairs:
+            protocol.pairs(requested)
     except UserError as error:
         raise SystemExit(f"error: {error}") from None
 

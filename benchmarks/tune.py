@@ -101,7 +101,7 @@ if __name__ == "__main__":
     chosen = arguments.methods.split(",")
     if unknown := [method for method in chosen if method not in RANGES]:
         raise SystemExit(f"error: no settings of {unknown[0]}: there are some of {', '.join(RANGES)}")
-    check_asked(protocol_of(arguments, "unihssl", "search", {}), chosen)
+    check_asked(protocol_of(arguments, "unihssl", "search", {}), chosen, arguments.pairs, arguments.test_pairs)
     candidates, tests = candidates_of(arguments, chosen), []
     order = ranked(arguments, candidates)
     for method in chosen:
