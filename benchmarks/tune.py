@@ -111,5 +111,6 @@ if __name__ == "__main__":
         print(f"tested: {row} with the settings of '{name}'", flush=True)
         role = Role(BENCHMARK, f"{row}, best of {arguments.count}")
         tests += [protocol.run(pair, row, int(seed), role) for seed in arguments.seeds.split(",") for pair in pairs]
+    tests.sort(key=lambda run: run.knobs["seed"])  # what is there at any time compares like with like
     for _ in trained(arguments, tests, "test"):
         pass
