@@ -230,16 +230,16 @@ def test_epochs_asked_for_win_over_a_presets_steps(method):
     assert resolved(method=method, dataset="office-31", batch_size=8)["unlabeled_batch"] == 0
 
 
-RECIPE = {"weights": "none", "lr": 0.03, "head_lr": 1.0, "lr_schedule": "cosine", "epochs": 20, "steps": 0}
+RECIPE = {"weights": "none", "head_lr": 1.0, "lr_schedule": "cosine", "epochs": 20, "steps": 0}
 RECIPE |= {"batch_size": 64, "unlabeled_batch": 0, "weak_view": "crop", "bottleneck": 0}
-RECIPE |= {"sup_lr": 0.03, "sup_epochs": 20, "teacher_ema": 0.99, "decay": 0.99, "reversal_steps": 1000.0}
+RECIPE |= {"sup_epochs": 20, "teacher_ema": 0.99, "decay": 0.99, "reversal_steps": 1000.0}
 
 
-@pytest.mark.parametrize("backbone", ["small_cnn", "mlp"])
+@pytest.mark.parametrize(("backbone", "lr"), [("small_cnn", 0.09), ("mlp", 0.03)])
 @pytest.mark.parametrize("method", methods.available())
-def test_the_recipe_of_a_small_backbone_wins_over_the_default_preset_only(method, backbone):
+def test_the_recipe_of_a_small_backbone_wins_over_the_default_preset_only(method, backbone, lr):
     found = resolved(method=method, dataset="office-31", backbone=backbone)
-    recipe = {name: value for name, value in RECIPE.items() if name in found}
+    recipe = {name: value for name, value in (RECIPE | {"lr": lr, "sup_lr": lr}).items() if name in found}
     assert {name: found[name] for name in recipe} == recipe
     for preset in methods.get(method).presets:
         asked = resolved(method=method, dataset="office-31", backbone=backbone, preset=preset)
