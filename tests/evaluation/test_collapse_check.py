@@ -50,13 +50,14 @@ def test_another_mix_of_classes_is_no_concern():
 
 
 QUICK = {"preset": "paper", "backbone": "small_cnn", "flip": False, "tensorboard": False}
+FAILS = {"epochs": 3, "pretrain_epochs": 6, "lr": 0.03}  # on UCI > MNIST
 
 
 def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
     """UCI labeled, MNIST unlabeled: a pair on which the paper's recipe locks wrong pseudo-labels in."""
     uci, (x, y) = embedded_digits("uci"), embedded_digits("mnist")
     with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
-        failed = unihssl.fit(uci, (x[:1000], y[:1000]), out=tmp_path / "run", epochs=3, pretrain_epochs=6, **QUICK)
+        failed = unihssl.fit(uci, (x[:1000], y[:1000]), out=tmp_path / "run", **FAILS, **QUICK)
     assert failed.result["unlabeled"]["accuracy"] < 0.4
     (printed,) = failed.result["warnings"]
     assert printed.startswith("the unlabeled domain was probably not learnt")
@@ -73,7 +74,7 @@ def test_a_run_that_fails_says_so_and_one_that_works_does_not(tmp_path):
 def test_the_warning_needs_no_labels_of_the_unlabeled_domain():
     uci, (x, _) = embedded_digits("uci"), embedded_digits("mnist")
     with pytest.warns(UserWarning, match="the unlabeled domain was probably not learnt"):
-        blind = unihssl.fit(uci, x[:1000], epochs=3, pretrain_epochs=6, **QUICK)
+        blind = unihssl.fit(uci, x[:1000], **FAILS, **QUICK)
     assert blind.result["warnings"] and "unlabeled_training" not in blind.result
 
 

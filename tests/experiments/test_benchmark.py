@@ -48,11 +48,11 @@ def test_a_benchmark_prints_its_table_and_never_runs_a_finished_run_again(tmp_pa
     assert "| mcc | 1 |" in (tmp_path / "table.md").read_text()
     results = {path: path.stat().st_mtime_ns for path in tmp_path.glob("*/result.json")}
     assert len(results) == 2
-    again = benchmark_here(tmp_path, "--methods", "supervised,mcc,fixmatch", "--set", "lr=0.03", "--json")
+    again = benchmark_here(tmp_path, "--methods", "supervised,mcc,fixmatch", "--set", "lr=0.09", "--json")
     assert [row["method"] for row in json.loads(again.stdout)] == ["supervised", "fixmatch", "mcc"]
     assert {path: path.stat().st_mtime_ns for path in results} == results
     assert len(list(tmp_path.glob("*/result.json"))) == 3
-    assert "fixmatch with flip=False, lr=0.03" in (tmp_path / "table.md").read_text()  # as asked for
+    assert "fixmatch with flip=False, lr=0.09" in (tmp_path / "table.md").read_text()  # as asked for
 
 
 def test_a_failed_run_is_named_and_stops_no_other(tmp_path, benchmark_here):
