@@ -20,6 +20,7 @@ LINK = re.compile(r"(?<!!)\[(?P<text>[^\[\]]+)\]\((?P<target>[^()\s:]+)\)")
 MARK = re.compile(r"<!-- site: (\w+)(?: (\S+))? -->")
 PAGES = {ROOT / "results/README.md": "results.md", ROOT / "CHANGELOG.md": "changelog.md"}
 PAGES |= {ROOT / "CONTRIBUTING.md": "contributing.md", ROOT / "README.md": "index.md"}
+PAGES |= {ROOT / f"results/{name}.md": f"results-{name}.md" for name in ("conditions", "trust", "speed", "history")}
 
 
 def setup(app: Any) -> dict[str, bool]:

@@ -139,7 +139,7 @@ def test_restored_momentum_is_laid_out_like_the_weights(network):
 
 
 def test_the_rate_of_a_short_run_decays_as_in_a_long_one():
-    """Decaying as far in 500 steps as in 20,000 cost rivals 3 to 14 points on PACS: results/README.md."""
+    """Decaying as far in 500 steps as in 20,000 cost rivals 3 to 14 points on PACS: results/history.md."""
     made_for = Settings(lr_schedule="inverse", decay_gamma=4e-4, designed_steps=20_000)
     for step in (0, 500):
         assert schedule_factor(made_for, step, step / 500) == schedule_factor(made_for, step, step / 20_000)

@@ -37,7 +37,7 @@ from unihssl.cli.settings_options import CONTEXT
 from unihssl.errors import RunInterruptedError, UserError, full_memory, printable
 
 # How long torch's CPU threads wait actively before they sleep. On shared cores longer spinning made small networks at
-# least twice as slow (results/README.md); on idle ones it made no difference.
+# least twice as slow (results/speed.md); on idle ones it made no difference.
 SPINS = "10000"
 
 app = typer.Typer(

@@ -1,6 +1,6 @@
 """Scores of a model on a domain without labels, to choose among models trained on it. Higher is better, for each.
 
-None of them measures accuracy. How well each one chooses is measured in results/README.md.
+None of them measures accuracy. How well each one chooses is measured in results/trust.md.
 """
 
 from collections.abc import Mapping, Sequence

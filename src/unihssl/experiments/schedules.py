@@ -10,7 +10,7 @@ from unihssl.errors import Setting, UserError
 SCHEDULES: Mapping[str, Mapping[str, Any]] = {
     "paper": {"pretrain_epochs": 10, "epochs": 100, "sup_epochs": 100, "router_epochs": 10},
     # The cap ends a stage before its epochs where the larger domain has more than some hundred images.
-    # How it was chosen: results/README.md.
+    # How it was chosen: results/history.md.
     "fast": {"pretrain_epochs": 10, "epochs": 20, "sup_epochs": 20, "router_epochs": 3, "max_steps": 500},
     # As long as the recipe says: the defaults, the method's preset, and what the backbone needs.
     "recipe": {},

@@ -35,7 +35,7 @@ class Measured(NamedTuple):
     pairs: int
 
 
-# Over the pairs that had no part in choosing the validator: results/README.md, "Select".
+# Over the pairs that had no part in choosing the validator: results/trust.md, "Select".
 MEASURED = Measured(regret=2.0, random=9.8, worst=26.0, pairs=10)
 
 
