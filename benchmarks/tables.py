@@ -26,7 +26,8 @@ from unihssl.methods.recipe import BACKBONE_KNOBS
 # often.
 OURS = {"lr": 1e-3, "head_lr": 10.0, "bottleneck": 1024, "weak_view": "crop", "lr_schedule": "cosine"}
 OURS |= {"batch_size": 32, "sampling": "balanced"}
-WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0}
+# Without all that uses pseudo-labels.
+WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0, "lambda_consistency": 0.0}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "unihssl": ("unihssl", {}),
     "fixmatch, our settings": ("fixmatch", OURS),

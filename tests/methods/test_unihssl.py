@@ -425,19 +425,19 @@ def test_a_confidence_that_would_always_be_one_is_refused():
         fit(first_half="fold", confidence="unlabeled_mass")
 
 
-def agreement(logits: dict[str, Tensor]) -> float:
-    """FixMatch's loss over the classes, sample by sample, of views whose logits have two halves."""
+def consistency(pseudo_labels: Tensor, strong: Tensor) -> float:
+    """Cross-entropy of strong views with classes of pseudo-labels above 0.3, by sample; all of them have two halves."""
     total = 0.0
-    for weak, strong in zip(logits["weak"].softmax(1), logits["strong"].softmax(1), strict=True):
-        classes = [(weak[k] + weak[k + C]).item() for k in range(C)]
+    for pseudo, prediction in zip(pseudo_labels, strong.softmax(1), strict=True):
+        classes = [(pseudo[k] + pseudo[k + C]).item() for k in range(C)]
         best = max(range(C), key=classes.__getitem__)
-        total -= math.log((strong[best] + strong[best + C]).item()) if classes[best] > 0.3 else 0.0
-    return total / len(logits["weak"])
+        total -= math.log((prediction[best] + prediction[best + C]).item()) if classes[best] > 0.3 else 0.0
+    return total / len(strong)
 
 
 @pytest.mark.usefixtures("doubles")
 @pytest.mark.parametrize(("least", "view"), [(0.0, "strong"), (0.01, "strong"), (1.0, "weak")])
-def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monkeypatch, least, view):
+def test_where_strong_views_lose_the_classes_confusion_sees_weak_ones_and_consistency_acts(monkeypatch, least, view):
     real, logits = Classifier.forward_views, {}
 
     def forward_views(self: Classifier, views: dict[str, Tensor], *, joint: bool = True) -> Any:
@@ -449,8 +449,9 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
         losses = proceed()
         both_halves = torch.logaddexp(*logits[view].chunk(2, dim=1))
         assert losses.terms["confusion"].item() == pytest.approx(class_confusion(both_halves, 2.5).item(), abs=1e-9)
-        assert losses.terms["consistency"].item() == pytest.approx(agreement(logits), abs=1e-9)
-        assert float(losses.weights["consistency"]) == (2.0 if view == "strong" else 0.0)
+        slowly = consistency(method.pseudo_labels.table[batch.unlabeled.rows], logits["strong"])
+        assert losses.terms["consistency"].item() == pytest.approx(slowly, abs=1e-9)
+        assert float(losses.weights["consistency"]) == (2.0 if view == "weak" or not least else 0.0)
         seen.append(losses.stats.get("affinity"))
         return losses
 
@@ -473,13 +474,13 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
     watch(monkeypatch, "adapt", around)
     watch(monkeypatch, "begin_adapt", begin)
     # With many classes of noise strong views lose some; the threshold of 1 is above, that of 0.01 below.
-    consistency = {"lambda_consistency": 2.0, "consistency_threshold": 0.3}
     fit(
         unlabeled_view="strong",
         lambda_confusion=1.0,
         min_affinity=least,
         strong_view="randaugment_cutout",
-        **consistency,
+        lambda_consistency=2.0,
+        consistency_threshold=0.3,
     )
     assert seen and (least > 0) == (seen[0] is not None)
     if view == "weak":

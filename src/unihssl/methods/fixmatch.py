@@ -71,9 +71,3 @@ class FixMatch(Method[FixMatchParams]):
         labeled, strong = self.network(views["labeled"]), self.network(views["strong"])
         with torch.no_grad():
             return labeled, self.network(views["weak"]), strong
-
-
-def agreement_loss(strong: Tensor, weak: Tensor, threshold: float) -> Tensor:
-    """Cross-entropy of strong views' logits (B, C) with the class of each weak view that is confident enough."""
-    confidence, target = weak.detach().softmax(1).max(1)
-    return ((confidence > threshold) * F.cross_entropy(strong, target, reduction="none")).mean()

@@ -15,7 +15,6 @@ from unihssl.errors import Setting
 from unihssl.losses import expand_labels, mixup_loss, trusted_cross_entropy
 from unihssl.methods.base import Losses, MakeEncoder, Method, Output, Stage
 from unihssl.methods.batch_norm_stats import has_batch_norm, statistics_of
-from unihssl.methods.fixmatch import agreement_loss
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import Mix, draw_mixing
 from unihssl.methods.prototypes import PrototypeAlignment
@@ -172,10 +171,8 @@ class UniHSSL(Method[UniHSSLParams]):
             seen = by_class(self._confusion_logits(student_logits, logits["weak"]))
             losses.add("confusion", class_confusion(seen, p.confusion_temperature), p.lambda_confusion)
         if p.lambda_consistency and student == "strong":
-            weak, strong = by_class(gather(logits["weak"])), by_class(student_logits)
-            kept = self.affinity >= p.min_affinity if p.min_affinity else 1.0
-            loss = agreement_loss(strong, weak, p.consistency_threshold)
-            losses.add("consistency", loss, p.lambda_consistency * kept)
+            acts = self.affinity < p.min_affinity if p.min_affinity else 1.0
+            losses.add("consistency", self._consistency_loss(student_logits, pseudo), p.lambda_consistency * acts)
         if p.lambda_pa:
             losses.add("prototype", self._alignment_loss(batch, features, pseudo, trusted), p.lambda_pa * rise)
         if mix:
@@ -194,6 +191,17 @@ class UniHSSL(Method[UniHSSLParams]):
         """The logits (B, 2C) whose class confusion is taken: of weak views where strong ones lose the classes."""
         least = self.params.min_affinity
         return torch.where(self.affinity < least, self.processes.gather(weak), student) if least else student
+
+    def _consistency_loss(self, student: Tensor, pseudo: Tensor) -> Tensor:
+        """Cross-entropy of strong views' classes with those of the surest pseudo-labels, whichever the domain.
+
+        FixMatch's loss, but for who names the class: the memory, which began with the unlabeled domain's own BatchNorm
+        statistics. The weak views of the first steps, normalised together with the labeled domain, may all be told as
+        one class, and consistency with that would keep it so.
+        """
+        classes = self.pseudo_labels.classes(pseudo)
+        sure = classes.amax(1) > self.params.consistency_threshold
+        return trusted_cross_entropy(by_class(student), F.one_hot(classes.argmax(1), self.num_classes), sure)
 
     def _labels(self, y: Tensor, dtype: torch.dtype, domain: int = 0) -> Tensor:
         """Eq. 4: labels as one-hot rows over 2C classes (B, 2C), by default of the labeled domain."""

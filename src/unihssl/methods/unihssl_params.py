@@ -47,13 +47,15 @@ class UniHSSLParams:
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
 
     lambda_consistency: float = knob(
-        0.0, "Weight of FixMatch's loss: strong views against the classes that weak ones are confident of.", low=0
+        0.0, "Weight of consistency: strong views against the classes of the surest pseudo-labels.", low=0
     )
-    consistency_threshold: float = knob(0.9, "Confidence from which a weak view's class is a target.", low=0, high=1)
+    consistency_threshold: float = knob(
+        0.9, "Confidence from which consistency takes a pseudo-label's class.", low=0, high=1
+    )
     min_affinity: float = knob(
         0.0,
-        "Class confusion sees weak views, and consistency is left out, if strong views keep less than this share of "
-        "the accuracy on the labeled training samples after pre-training.",
+        "If strong views keep less than this share of the accuracy on the labeled training samples after pre-training, "
+        "class confusion sees weak views, and consistency acts; else it does not. 0: strong views, and consistency.",
         low=0,
         high=1,
     )
@@ -105,5 +107,6 @@ class UniHSSLParams:
 
 # The default: what a search found to work (docs/recipe.md has each knob's reason and worth).
 ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
-ROBUST |= {"unlabeled_view": "strong", "min_affinity": 0.82, "pseudo_kind": "hard", "beta": 0.5}
-ROBUST |= {"bottleneck": 1024, "lr": 1e-3, "head_lr": 10.0, "sampling": "balanced", "unlabeled_sampling": "balanced"}
+ROBUST |= {"unlabeled_view": "strong", "min_affinity": 0.82, "lambda_consistency": 1.0}
+ROBUST |= {"pseudo_kind": "hard", "beta": 0.5, "bottleneck": 1024, "lr": 1e-3, "head_lr": 10.0}
+ROBUST |= {"sampling": "balanced", "unlabeled_sampling": "balanced"}
