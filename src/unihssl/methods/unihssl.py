@@ -19,7 +19,7 @@ from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import Mix, draw_mixing
 from unihssl.methods.prototypes import PrototypeAlignment
 from unihssl.methods.pseudo_labels import PseudoLabels
-from unihssl.methods.unihssl_params import ROBUST, UniHSSLParams
+from unihssl.methods.unihssl_params import PAPER, ROBUST, UniHSSLParams
 from unihssl.models.classifier import Classifier
 
 
@@ -28,7 +28,7 @@ class UniHSSL(Method[UniHSSLParams]):
 
     name = "unihssl"
     paper = "Heidari et al., Uni-HSSL, CVPR 2025 (arXiv 2503.00286)"
-    presets = {"robust": {"": ROBUST}, "paper": {}}
+    presets = {"robust": {"": ROBUST}, "paper": {"": PAPER}}
     affinity: Tensor
     drawn_classes: Tensor
 
@@ -93,7 +93,7 @@ class UniHSSL(Method[UniHSSLParams]):
             self.pseudo_labels.fix(known)
         self._start_second_half()
         p = self.params
-        if p.min_affinity and (p.lambda_confusion or p.lambda_consistency) and p.unlabeled_view == "strong":
+        if p.min_affinity and p.lambda_confusion and p.unlabeled_view == "strong":
             self.affinity.copy_(self._strong_affinity(data))
 
     def _strong_affinity(self, data: PairedData) -> Tensor:
@@ -171,8 +171,7 @@ class UniHSSL(Method[UniHSSLParams]):
             seen = by_class(self._confusion_logits(student_logits, logits["weak"]))
             losses.add("confusion", class_confusion(seen, p.confusion_temperature), p.lambda_confusion)
         if p.lambda_consistency and student == "strong":
-            acts = self.affinity < p.min_affinity if p.min_affinity else 1.0
-            losses.add("consistency", self._consistency_loss(student_logits, pseudo), p.lambda_consistency * acts)
+            losses.add("consistency", self._consistency_loss(student_logits, pseudo), p.lambda_consistency)
         if p.lambda_pa:
             losses.add("prototype", self._alignment_loss(batch, features, pseudo, trusted), p.lambda_pa * rise)
         if mix:
