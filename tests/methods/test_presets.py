@@ -248,6 +248,20 @@ def test_the_recipe_of_a_small_backbone_wins_over_the_default_preset_only(method
         assert asked == found if usual else {name: asked[name] for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("backbone", "preset", "weight"),
+    [
+        ("small_cnn", "", 1.0),
+        ("small_cnn", "robust", 1.0),
+        ("small_cnn", "paper", 0.0),
+        ("mlp", "", 0.0),
+        ("resnet50", "", 0.0),
+    ],
+)
+def test_consistency_belongs_to_the_default_on_small_images(backbone, preset, weight):
+    assert resolved(method="unihssl", backbone=backbone, preset=preset)["lambda_consistency"] == weight
+
+
 @pytest.mark.parametrize(("preset", "method"), PRESETS + [("", method) for method in methods.available()])
 def test_the_users_values_win_over_recipe_and_preset(method, preset):
     requested = {"lr": 0.5, "batch_size": 9, "weak_view": "translate", "epochs": 3}

@@ -29,7 +29,7 @@ OPTIMIZER_KNOBS: dict[str, Knobs] = {
 }
 LENGTHS = {"epochs", "steps", "max_steps"}
 MOST_STEPS = 5000  # of a stage, where nobody says how long to train: 100 epochs of large domains would take days
-# Consistency of Uni-HSSL: worth much on digits, not on features of photographs (docs/recipe.md, the seventh round).
+# Uni-HSSL's consistency gains much on digits, and may cost a little on tiny photographs (docs/recipe.md, round seven).
 _SMALL_CNN: Knobs = _SMALL_ENCODER | {"lr": 0.09, "sup_lr": 0.09, "lambda_consistency": 1.0}
 BACKBONE_KNOBS: dict[str, Knobs] = {"small_cnn": _SMALL_CNN, "mlp": _SMALL_ENCODER}
 

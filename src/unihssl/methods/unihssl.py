@@ -192,11 +192,10 @@ class UniHSSL(Method[UniHSSLParams]):
         return torch.where(self.affinity < least, self.processes.gather(weak), student) if least else student
 
     def _consistency_loss(self, student: Tensor, pseudo: Tensor) -> Tensor:
-        """Cross-entropy of strong views' classes with those of the surest pseudo-labels, whichever the domain.
+        """FixMatch's loss over the classes, whichever the domain, with averaged pseudo-labels in place of weak views.
 
-        FixMatch's loss, but for who names the class: the memory, which began with the unlabeled domain's own BatchNorm
-        statistics. The weak views of the first steps, normalised together with the labeled domain, may all be told as
-        one class, and consistency with that would keep it so.
+        Weak views of the first steps, normalised together with the labeled domain, may all be predicted as one class;
+        with them as targets it would stay so.
         """
         classes = self.pseudo_labels.classes(pseudo)
         sure = classes.amax(1) > self.params.consistency_threshold

@@ -32,7 +32,7 @@ class UniHSSLParams:
     )
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak",
-        "What the pseudo-label loss, class confusion and mixup see of unlabeled samples; pseudo-labels and prototypes "
+        "What the losses but prototype alignment see of unlabeled samples; pseudo-labels and prototypes "
         "are always made from weak views.",
     )
     unlabeled_sampling: Literal["shuffle", "balanced"] = knob(
@@ -41,16 +41,18 @@ class UniHSSLParams:
         "each epoch.",
     )
     ramp_up: float = knob(
-        0.0, "Share of the stage in which the weights of all losses that use pseudo-labels rise from 0.", low=0, high=1
+        0.0, "Share of the stage in which the pseudo-label, prototype and mixup losses rise from 0.", low=0, high=1
     )
     lambda_confusion: float = knob(0.0, "Weight of MCC's class confusion of the unlabeled batch.", low=0)
     confusion_temperature: float = knob(2.5, "Softens predictions before their confusion is taken.", low=0.01)
 
     lambda_consistency: float = knob(
-        0.0, "Weight of consistency: strong views against the classes of the surest pseudo-labels.", low=0
+        0.0,
+        "Weight of consistency: strong views (unlabeled_view=strong) against the classes of the surest pseudo-labels.",
+        low=0,
     )
     consistency_threshold: float = knob(
-        0.9, "Confidence from which consistency takes a pseudo-label's class.", low=0, high=1
+        0.9, "Pseudo-labels must exceed this confidence for consistency to take their class.", low=0, high=1
     )
     min_affinity: float = knob(
         0.0,
