@@ -39,7 +39,7 @@ def test_every_command_setting_and_public_name_is_there(site):
 
 
 def test_links_out_of_the_documentation_lead_to_the_site(site):
-    assert 'href="results.html#audit"' in page(site, "audit")
+    assert 'href="results-trust.html#audit"' in page(site, "audit")
     assert 'href="_downloads/' in page(site, "results")
 
 
