@@ -491,12 +491,7 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
     watch(monkeypatch, "adapt", around)
     watch(monkeypatch, "begin_adapt", begin)
     # With many classes of noise strong views lose some; the threshold of 1 is above, that of 0.01 below.
-    fit(
-        unlabeled_view="strong",
-        lambda_confusion=1.0,
-        min_affinity=least,
-        strong_view="randaugment_cutout",
-    )
+    fit(unlabeled_view="strong", lambda_confusion=1.0, min_affinity=least, strong_view="randaugment_cutout")
     assert seen and (least > 0) == (seen[0] is not None)
     if view == "weak":
         assert float(seen[0]) < 1  # type: ignore[arg-type]
