@@ -31,11 +31,12 @@ from unihssl.experiments.runner import Run, run_grid
 from unihssl.methods.recipe import all_knobs, resolve
 
 RATES = (1 / 3, 1.0, 3.0)  # times the method's own
+PASSES = {"batch_norm": ("separate", "joint")}  # of views: FixMatch's kin are run both ways
 RANGES: dict[str, dict[str, tuple[Any, ...]]] = {
     "mcc": {"mu": (0.3, 1.0, 3.0), "temperature": (1.5, 2.5, 4.0)},
-    "fixmatch": {"lambda_u": (0.3, 1.0, 3.0), "threshold": (0.7, 0.8, 0.9, 0.95)},
+    "fixmatch": {"lambda_u": (0.3, 1.0, 3.0), "threshold": (0.7, 0.8, 0.9, 0.95), **PASSES},
     "adamatch": {"lambda_u": (0.3, 1.0, 3.0), "tau": (0.8, 0.9, 0.95)},
-    "freematch": {"lambda_u": (0.3, 1.0, 3.0), "lambda_fair": (0.0, 0.01, 0.1)},
+    "freematch": {"lambda_u": (0.3, 1.0, 3.0), "lambda_fair": (0.0, 0.01, 0.1), **PASSES},
     "unihssl": {"lambda_confusion": (0.5, 1.0, 2.0), "epsilon": (0.5, 0.7, 0.9), "ramp_up": (0.5, 1.0)},
 }
 TESTED = {"mcc": "mcc+sup"}
