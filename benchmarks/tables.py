@@ -28,6 +28,8 @@ OURS = {"lr": 1e-3, "head_lr": 10.0, "bottleneck": 1024, "weak_view": "crop", "l
 OURS |= {"batch_size": 32, "sampling": "balanced"}
 # Without all that uses pseudo-labels.
 WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0, "lambda_consistency": 0.0}
+# The paper's length, whatever the schedule.
+FULL = {"epochs": 100, "max_steps": 0}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "unihssl": ("unihssl", {}),
     "fixmatch, our settings": ("fixmatch", OURS),
@@ -48,6 +50,9 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "simmatch": ("simmatch", {}),
     "cdan+sup": ("cdan+sup", {}),
     "biadapt": ("biadapt", {}),
+    "unihssl:paper, 100 epochs": ("unihssl:paper", FULL),
+    "unihssl:paper, 100 epochs, separate passes": ("unihssl:paper", FULL | {"batch_norm": "separate"}),
+    "unihssl:paper, 100 epochs, unlabeled statistics": ("unihssl:paper", FULL | {"initial_statistics": "unlabeled"}),
 }
 
 
