@@ -26,7 +26,7 @@ from unihssl.methods.recipe import BACKBONE_KNOBS
 # often.
 OURS = {"lr": 1e-3, "head_lr": 10.0, "bottleneck": 1024, "weak_view": "crop", "lr_schedule": "cosine"}
 OURS |= {"batch_size": 32, "sampling": "balanced"}
-# Without all that uses pseudo-labels.
+# Without all losses that use pseudo-labels; unlabeled samples are still drawn by them.
 WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0, "lambda_consistency": 0.0}
 # The paper's length, whatever the schedule.
 FULL = {"epochs": 100, "max_steps": 0}
