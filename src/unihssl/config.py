@@ -42,6 +42,10 @@ def knob(
 neutral = functools.partial(knob, changes_result=False)
 
 
+# Knobs of how a source is read, which may change after training.
+READING = ("path_column", "label_column", "unlabeled_layout", "match_classes", "group_by")
+
+
 @dataclass(frozen=True)
 class Settings:
     """What every run has, whatever its method. Defaults are the paper's where it states one; presets come on top."""

@@ -112,6 +112,22 @@ class TestFolders:
         with pytest.raises(UserError, match=says("no unlabeled data given: pass unlabeled")):
             unlabeled_domain("", ABC, DEFAULTS)
 
+    def test_classes_that_differ_only_in_case_are_noted(self, tmp_path):
+        images(tmp_path, "cup/1.png", "Cup/1.png", "CUP/1.png", "bowl/1.png")
+        (note,) = labeled_domain(tmp_path, DEFAULTS).notes
+        assert "classes CUP and Cup and cup differ only in case" in note
+
+    def test_a_folder_above_the_class_folders_is_noted(self, tmp_path):
+        names = [f"{part}/{name}/1.png" for part in ("test", "train") for name in ("cup", "bowl")]
+        (note,) = labeled_domain(images(tmp_path / "both", *names), DEFAULTS).notes
+        assert "test, train are taken for the classes, and each holds bowl, cup" in note
+        with pytest.raises(UserError, match=says("one class only (test)", "one/test holds folders bowl, cup")):
+            labeled_domain(images(tmp_path / "one", *names[:2]), DEFAULTS)
+
+    @pytest.mark.parametrize("names", [("cup/1.png", "bowl/1.png"), ("cup/a/1.png", "cup/b/1.png", "bowl/a/1.png")])
+    def test_other_folders_are_not_noted(self, tmp_path, names):
+        assert labeled_domain(images(tmp_path, *names), DEFAULTS).notes == ()
+
     def test_groups_need_a_csv(self, class_folders):
         with pytest.raises(UserError, match=says(class_folders, "group_by='lesion' needs a CSV")):
             labeled_domain(class_folders, Settings(group_by="lesion"))
@@ -172,6 +188,12 @@ class TestUnlabeledFolders:
         with pytest.raises(UserError, match=says(tmp_path, "classes do not match", *message)):
             unlabeled_domain(tmp_path, ABC, DEFAULTS)
 
+    def test_missing_classes_with_an_empty_folder_or_another_case_are_told(self, tmp_path):
+        images(tmp_path, "apple/1.png", "bowl/1.png")
+        (tmp_path / "cup").mkdir()
+        with pytest.raises(UserError, match=says("missing here: Bowl (bowl?), cup (an empty folder)")):
+            unlabeled_domain(tmp_path, ("Bowl", *ABC), DEFAULTS)
+
     def test_missing_classes_can_be_allowed_but_extra_ones_not(self, tmp_path):
         settings = Settings(match_classes="labeled")
         images(tmp_path, "apple/1.png", "cup/1.png")
@@ -226,6 +248,16 @@ class TestCsv:
         assert domain.keep(np.array([1, 2])).groups.tolist() == ["l2", "l1"]
         assert labeled_domain(tmp_path / "data.csv", DEFAULTS).groups is None
 
+    def test_groups_of_the_labeled_domain_alone(self, tmp_path):
+        """Where no class is known nothing is held out, so that nothing needs a group."""
+        settings = Settings(group_by="lesion")
+        flat, folders = images(tmp_path / "flat", "1.png"), images(tmp_path / "folders", *(f"{c}/1.png" for c in ABC))
+        assert unlabeled_domain(flat, ABC, settings).groups is None
+        with pytest.raises(UserError, match=says(folders, "group_by='lesion' needs a CSV")):
+            unlabeled_domain([folders, folders], ABC, settings)
+        path = write_csv(flat, "path,lesion\n1.png,l1\n")
+        assert unlabeled_domain(path, ABC, settings).groups.tolist() == ["l1"]
+
     @pytest.mark.parametrize(
         ("text", "expected"),
         [
@@ -244,6 +276,7 @@ class TestCsv:
         ("text", "settings", "message"),
         [
             ("file,label\n1.png,a\n", {}, ["no column 'path'", "file, label"]),
+            ("path;label\n1.png;a\n", {}, ["no column 'path'", "path;label: save it with commas"]),
             ("path,class\n1.png,a\n2.png,b\n", {}, ["no column 'label'", "path, class"]),
             (
                 "path,label\n1.png,a\n2.png,b\n",
@@ -270,6 +303,12 @@ class TestCsv:
         path = tmp_path / "data.csv"
         path.write_bytes(content)
         with pytest.raises(UserError, match=says(path)):
+            labeled_domain(path, DEFAULTS)
+
+    def test_another_encoding(self, tmp_path):
+        path = tmp_path / "data.csv"
+        path.write_text("path,label\n1.png,Tür\n", encoding="utf-16")
+        with pytest.raises(UserError, match=says(path, "save it as CSV UTF-8")):
             labeled_domain(path, DEFAULTS)
 
     def test_flat_ignores_the_labels(self, tmp_path):

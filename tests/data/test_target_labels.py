@@ -81,7 +81,7 @@ def test_paths_are_relative_to_the_csv(tmp_path, monkeypatch):
         ({}, "target_labels: no sample has a label"),
         ({"1.png": None}, "target_labels: no sample has a label"),
         (["red", None], r"target_labels have shape \(2,\); expected one label, None or -1 for each of the 6"),
-        ("nowhere.csv", "nowhere.csv: not a readable CSV file"),
+        ("nowhere.csv", "nowhere.csv: no such file"),
     ],
 )
 def test_labels_that_cannot_be_used_are_one_line(given, message):

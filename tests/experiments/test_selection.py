@@ -79,7 +79,7 @@ def test_what_cannot_be_compared_is_one_line(runs, arrays, vector_arrays, tmp_pa
         unihssl.select([runs / "good"])
     with pytest.raises(unihssl.UserError, match="no such folder"):
         unihssl.select([runs / "none"])
-    with pytest.raises(unihssl.UserError, match="no validator 'luck'; there are confidence, entropy"):
+    with pytest.raises(unihssl.UserError, match="no score 'luck'; there are confidence, entropy"):
         unihssl.select([runs], "luck")
     unihssl.fit(str(arrays[1]), str(arrays[0]), tmp_path / "reverse", **QUICK)
     with pytest.raises(unihssl.UserError, match="runs of different data cannot be compared; their labeled domains"):

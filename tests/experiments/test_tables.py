@@ -81,6 +81,12 @@ def test_markdown():
     )
 
 
+def test_a_table_without_a_number_says_why():
+    empty = Table("own data", ("", "A/B"), (("unihssl", ("-",)),))
+    assert "unihssl select ranks runs" in markdown([empty]) and "A/B" not in markdown([empty])
+    assert "unihssl select ranks runs" in latex([empty])
+
+
 def test_latex():
     text = latex(main_tables(TWO))
     assert r"cdan+sup & \textbf{92.0 $\pm$ 2.6} (82.5, $+$9.5) & 95.7 $\pm$ 1.2$^{*}$ (79.2$^{1}$, $+$16.5)" in text

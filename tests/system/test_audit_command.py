@@ -73,6 +73,7 @@ def test_draw_label_answer_predict(run, image_folders, tmp_path):
     assert {row["path"]: row["class"] for row in rows} == predicted
     strict = unihssl("predict", run, unlabeled, "--out", tmp_path / "after.csv", "--max-risk", 0.001)
     assert "60 of them without an answer" in strict.stdout and "not calibrated" not in strict.stderr
+    assert "note: no image is answered (abstain): the 40 labels of the audit cannot show that 0.1%" in strict.stderr
 
 
 def test_the_draw_is_random_repeatable_and_loses_no_labels(run, tmp_path):
@@ -112,7 +113,7 @@ def test_bad_labels_are_one_line_and_the_last_answer_stays(run, image_folders, t
         "bad.csv: no column 'path'; its columns are image, class"
         in unihssl("audit", run, "--labels", tmp_path / "bad.csv").error
     )
-    assert "no.csv: not a readable CSV file" in unihssl("audit", run, "--labels", tmp_path / "no.csv").error
+    assert "no.csv: no such file" in unihssl("audit", run, "--labels", tmp_path / "no.csv").error
     assert "--max-risk is a share" in unihssl("audit", run, "--labels", good, "--max-risk", 2).error
     assert (run / "audit.json").read_bytes() == before
 

@@ -134,6 +134,7 @@ def test_evaluate_measures_the_images_it_is_given(run, image_folders):
     result = unihssl("evaluate", run.folder, "--labeled", image_folders[0], "--json").result
     assert result["labeled"]["n"] == 60
     assert "pooled" not in result and "unlabeled" not in result
+    assert "not measured" not in unihssl("evaluate", run.folder, "--labeled", image_folders[0]).stdout
 
 
 def test_evaluate_says_which_images_trained_the_model_or_leaves_them_out(run, image_folders, tmp_path):
@@ -443,6 +444,7 @@ def test_a_methods_other_presets_are_told_by_what_they_change():
         ("train --epohcs 3", "No such option: --epohcs. Did you mean --epochs? See: unihssl train --help"),
         ("train --bogus", "No such option: --bogus, or its value is missing. See: unihssl train --help"),
         ("train scans_a", "Got unexpected argument 'scans_a'. See: unihssl train --help"),
+        ("data report --group-by x", "; that is a knob: --set group_by=VALUE. See: unihssl data report --help"),
         ("evaluate --epochs 3", "No such option: --epochs. See: unihssl evaluate --help"),
         (
             "benchmark digits --preset fast",

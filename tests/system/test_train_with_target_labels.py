@@ -76,9 +76,7 @@ def test_bad_labels_are_one_line_and_leave_no_run(image_folders, images, tmp_pat
         assert not (tmp_path / "run").exists()
     no_column = write(tmp_path / "bad.csv", [(blue, "red")], ("path", "class"))
     assert "bad.csv: no column 'label'" in error(image_folders, tmp_path / "run", "--target-labels", no_column)
-    assert "no.csv: not a readable CSV file" in error(
-        image_folders, tmp_path / "run", "--target-labels", tmp_path / "no.csv"
-    )
+    assert "no.csv: no such file" in error(image_folders, tmp_path / "run", "--target-labels", tmp_path / "no.csv")
     folder = error(image_folders, tmp_path / "run", "--target-labels", "column")
     assert "--target-labels column needs a CSV or arrays, not a folder" in folder
     source = write(tmp_path / "source.csv", [(image,) for image in images], ("path",))

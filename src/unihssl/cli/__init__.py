@@ -87,14 +87,14 @@ data.register(app)
 
 def _usage_message(error: Any) -> str:
     """What is wrong with a call; for an unknown option that has the name of a knob, how to set the knob."""
-    from unihssl.config import Settings
+    from unihssl.config import READING, Settings
 
     option = str(getattr(error, "option_name", ""))
     knob = option.removeprefix("--").replace("-", "_")
     options = {name for parameter in error.ctx.command.params for name in parameter.opts} if error.ctx else set()
     if knob == "preset" and "--schedule" in options:
         return f"No such option: {option}; a method's preset is --set preset=NAME, the length of training --schedule."
-    if knob in Settings.__dataclass_fields__ and {"--set", "--seeds"} <= options:
+    if knob in Settings.__dataclass_fields__ and "--set" in options and ("--seeds" in options or knob in READING):
         return f"No such option: {option}; that is a knob: --set {knob}=VALUE."
     message = str(error.format_message()).rstrip(".")  # empty where the help was shown instead
     message = re.sub("Input should be a valid (integer|number).*", r"it should be a valid \1", message)

@@ -4,7 +4,17 @@ from pathlib import Path
 
 import typer
 
-from unihssl.cli.options import DEVICE, HELD_OUT, JSON, READING, as_options, one_source, show_result, split_setting
+from unihssl.cli.options import (
+    DEVICE,
+    DOMAINS,
+    HELD_OUT,
+    JSON,
+    READING,
+    as_options,
+    one_source,
+    show_result,
+    split_setting,
+)
 
 
 def evaluate(
@@ -26,4 +36,5 @@ def evaluate(
     result = measure(run, labeled, one_source(unlabeled), device, held_out=held_out, spell=as_options, knobs=knobs)
     for note in [] if json else result["notes"]:
         typer.echo(f"note: {note}", err=True)
-    show_result(result, json)
+    named = [name for name, given in (("labeled", labeled), ("unlabeled", unlabeled)) if given]
+    show_result(result, json, named or DOMAINS)

@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import typer
@@ -16,6 +17,7 @@ JSON = typer.Option(False, "--json", help="Print JSON on stdout and nothing else
 HELD_OUT = typer.Option(
     False, "--held-out", help="The sources given are the run's own: use only what it held out of them."
 )
+DOMAINS = ("labeled", "unlabeled")
 DEVICE = typer.Option("auto", help="auto, cpu or cuda.")
 UNLABELED = typer.Option([], help="Where the unlabeled domain is now, or other images of it; repeatable.")
 SETTINGS = typer.Option([], "--set", metavar="NAME=VALUE", help="Set any knob; may be repeated.")
@@ -79,8 +81,8 @@ def split_setting(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def show_result(result: dict[str, Any], as_json: bool) -> None:
-    """Print accuracies, pooled and by domain, of every prediction rule."""
+def show_result(result: dict[str, Any], as_json: bool, domains: Sequence[str] = DOMAINS) -> None:
+    """Print accuracies, pooled and by domain, of every prediction rule; `domains` were to be measured."""
     if as_json:
         return print_json(result)
     from rich.console import Console
@@ -99,7 +101,7 @@ def show_result(result: dict[str, Any], as_json: bool) -> None:
         numbers = [*(part["accuracy_by_rule"][rule] for rule in rules), part["class_mean_accuracy"], part["macro_f1"]]
         table.add_row(labels.get(name, f"  {name}"), str(part["n"]), *(f"{100 * number:.1f}%" for number in numbers))
     Console().print(table)
-    for name in ("labeled", "unlabeled"):
+    for name in domains:
         if name not in result:
             hint = f"; give some with: unihssl evaluate {result['run']} --{name} FOLDER" if "run" in result else ""
             typer.echo(f"The {name} domain was not measured: no test images of known class{hint}")

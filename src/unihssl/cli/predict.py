@@ -2,6 +2,7 @@
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def predict(
     predictions = model.predictions(images[0] if len(images) == 1 else images)
     if out is not None or not json:
         predictions.to_csv(sys.stdout if to_stdout else target, max_risk, unknown_above)
-    notes = [*predictions.notes, *changes]
+    notes = [*predictions.notes, *changes, *_nothing_answered(model.audited, max_risk)]
     counts = Counter(predictions.classes.tolist())
     abstained = None if model.audited is None else int(model.abstains(predictions, max_risk).sum())
     unknown = None if unknown_above is None else int(predictions.is_unknown(unknown_above).sum())
@@ -91,3 +92,15 @@ def predict(
     typer.echo(f"{len(predictions.names)} images{answers} -> {target}")
     for name, count in counts.most_common():
         typer.echo(f"  {count:6d}  {name}")
+
+
+def _nothing_answered(audit: dict[str, Any] | None, max_risk: float | None) -> Iterator[str]:
+    """A note where every image is left without an answer, because the audit cannot show the risk asked for."""
+    from unihssl.evaluation.audit import risk_answer
+
+    risk = None if audit is None else risk_answer(audit, audit["max_risk"] if max_risk is None else max_risk)
+    if audit and risk and risk["threshold"] is None:
+        yield (
+            f"no image is answered (abstain): the {len(audit['sample']['label'])} labels of the audit cannot show that "
+            f"{100 * risk['max_risk']:g}% of the answers or fewer would be wrong; label more, or raise --max-risk"
+        )

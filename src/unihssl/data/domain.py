@@ -68,7 +68,12 @@ def labeled_domain(source: Any, settings: Settings) -> Domain:
     classes = tuple(sorted(listed.classes, key=_class_order))
     if len(classes) < 2:
         found = f"one class only ({classes[0]})" if classes else "no classes, as there are no samples"
-        raise UserError(f"{listed.name}: found {found}; training needs two or more")
+        inner = (
+            sorted({name.split("/")[1] for name in listed.names if name.count("/") > 1}) if _is_folder(listed) else []
+        )
+        hint = f" ({listed.name}/{classes[0]} holds folders {first_few(inner)}: is that the one?)" if inner else ""
+        raise UserError(f"{listed.name}: found {found}; training needs two or more{hint}")
+    listed = replace(listed, notes=(*listed.notes, *_class_notes(listed)))
     return _resolve(listed, classes, settings.group_by)
 
 
@@ -78,7 +83,9 @@ def unlabeled_domain(source: Any, classes: tuple[Label, ...], settings: Settings
     if listed.classes:
         trained_on = settings.target_labels == COLUMN
         _check_classes(listed, classes, settings.match_classes == "labeled" or trained_on, trained_on)
-    return _resolve(listed, classes, settings.group_by)
+    # Of samples whose class is not known, none is held out for the test.
+    to_split = bool(listed.classes) or settings.group_by in listed.columns
+    return _resolve(listed, classes, settings.group_by, to_split=to_split)
 
 
 def _read_unlabeled(source: Any, classes: tuple[Label, ...], settings: Settings) -> Source:
@@ -121,10 +128,34 @@ def _resolve(source: Source, classes: tuple[Label, ...], group_by: str, *, to_sp
 def _groups(source: Source, column: str) -> np.ndarray:
     """Each sample's group (N,). A sample with an empty value is a group of its own."""
     if column not in source.columns:
-        columns = f"that column; its columns are {first_few(list(source.columns))}"
-        needed = columns if source.columns else "a CSV with that column, or a Source"
+        present = [name for name in source.columns if name != DOMAIN]
+        columns = f"that column; its columns are {first_few(present)}"
+        needed = columns if present else "a CSV with that column (in Python, a Source with it will do)"
         raise UserError(f"{source.name}: {Setting('group_by', column)} needs {needed}")
     return np.array([value or f"row {i}" for i, value in enumerate(source.columns[column])])
+
+
+def _class_notes(source: Source) -> Iterator[str]:
+    """A note on classes that were probably not meant: the same name in two cases, or folders a level too high."""
+    spellings: dict[str, list[str]] = {}
+    for name in sorted(map(str, source.classes)):
+        spellings.setdefault(name.casefold(), []).append(name)
+    for names in spellings.values():
+        if len(names) > 1:
+            yield f"{source.name}: classes {' and '.join(names)} differ only in case, and are learnt as different ones"
+    below: dict[Label | None, set[str]] = {}
+    if _is_folder(source):
+        for name, label in zip(source.names, source.labels, strict=True):
+            below.setdefault(label, set()).add("/".join(name.split("/")[1:-1]))
+    folders = next(iter(below.values()), set())
+    if len(folders) > 1 and "" not in folders and all(others == folders for others in below.values()):
+        tops, inner = first_few(sorted(map(str, below))), first_few(sorted(folders))
+        yield f"{source.name}: {tops} are taken for the classes, and each holds {inner}: are these the classes?"
+
+
+def _is_folder(source: Source) -> bool:
+    """Whether its names are paths of images below a folder."""
+    return not isinstance(source.items, np.ndarray) and Path(source.name).is_dir()
 
 
 def _shared_notes(source: Source) -> Iterator[str]:
@@ -166,7 +197,10 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool, t
     if extra:
         differences.append(f"not in the labeled domain: {_with_likely_names(extra, missing)}")
     if missing and not may_lack:
-        differences.append(f"missing here: {first_few(missing)}")
+        same = {str(c).casefold(): f" ({c}?)" for c in source.classes & set(classes)}
+        empty = {name: " (an empty folder)" for name in missing if (Path(source.name) / name).is_dir()}
+        why = [f"{name}{empty.get(name) or same.get(name.casefold(), '')}" for name in missing]
+        differences.append(f"missing here: {first_few(why)}")
     allow = "" if extra else f"allow missing ones with {Setting('match_classes', 'labeled')}, or "
     ignore = (
         "leave their cells empty" if trained_on else f"ignore these names with {Setting('unlabeled_layout', 'flat')}"

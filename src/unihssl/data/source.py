@@ -112,9 +112,16 @@ def csv_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
         present = reader.fieldnames or []
         for column in columns:
             if column not in present:
-                raise UserError(f"{path}: no column '{column}'; its columns are {first_few(present) or 'none'}")
+                way_out = ": save it with commas between the columns" if len(present) == 1 and ";" in present[0] else ""
+                raise UserError(
+                    f"{path}: no column '{column}'; its columns are {first_few(present) or 'none'}{way_out}"
+                )
         return list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except FileNotFoundError:
+        raise UserError(f"{path}: no such file") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: save it as CSV UTF-8; it is not ({error})") from None
+    except (OSError, csv.Error) as error:
         raise UserError(f"{path}: not a readable CSV file ({error})") from None
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from unihssl.config import Settings, parse
+from unihssl.config import READING, Settings, parse
 from unihssl.data.domain import UNKNOWN, Domain, spread_rows, test_domain, unlabeled_domain
 from unihssl.data.readers import is_reference, several
 from unihssl.data.source import first_few
@@ -28,9 +28,6 @@ class KnownSamples(NamedTuple):
     @property
     def labels(self) -> np.ndarray:
         return np.asarray(self.domain.labels[self.rows])
-
-
-READING = ("path_column", "label_column", "unlabeled_layout", "match_classes", "group_by")
 
 
 def reading(settings: Settings, knobs: Mapping[str, Any]) -> Settings:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}"}
 LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "<": r"$<$", ">": r"$>$"}
 NOTHING = "-"
+NO_NUMBER = "no number, because both domains need test samples of known class; unihssl select ranks runs without any"
 
 
 def markdown(tables: Sequence[Table]) -> str:
@@ -37,6 +38,8 @@ def terminal(table: Table, width: int) -> "Group":
 def _without_empty(table: Table) -> Table:
     kept = [i for i in range(len(table.columns) - 1) if any(_plain(cells[i]) != NOTHING for _, cells in table.rows)]
     rows = tuple((label, tuple(cells[i] for i in kept)) for label, cells in table.rows)
+    if not kept:
+        return replace(table, columns=("",), rows=(), remarks=(NO_NUMBER, *table.remarks))
     return replace(table, columns=(table.columns[0], *(table.columns[i + 1] for i in kept)), rows=rows)
 
 

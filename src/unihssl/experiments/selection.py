@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unihssl.data.domain import spread_rows
-from unihssl.data.source import first_few
+from unihssl.data.source import did_you_mean, first_few
 from unihssl.data.store import Store
 from unihssl.errors import UserError
 from unihssl.evaluation.audit_run import audited_domain
@@ -70,7 +70,7 @@ def select(
     folders = [RunFolder(record.folder) for record in records]
     scores = score_runs(folders, shared_images(folders), unlabeled, device)
     if by not in scores[0]:
-        raise UserError(f"no validator '{by}'; there are {', '.join(scores[0])}")
+        raise UserError(f"no score '{by}'; {did_you_mean(by, scores[0])}there are {', '.join(scores[0])}")
     found = [
         Candidate(record.folder, record.label, record.seed, of_run, tuple(record.result.get("warnings", ())))
         for record, of_run in zip(records, scores, strict=True)
