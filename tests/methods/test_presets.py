@@ -165,6 +165,9 @@ def test_a_method_has_presets_of_its_own_and_a_default():
     }
     changed = {k: v for k, v in resolved(method="unihssl", preset="robust").items() if v != paper[k]}
     assert changed == ROBUST | {"preset": "robust", "max_steps": MOST_STEPS}
+    assert resolved(method="unihssl", train="head")["feature_views"] == 0
+    assert resolved(method="unihssl", train="head", feature_views=2)["feature_views"] == 2
+    assert resolved(method="unihssl", preset="paper", train="head") == paper | {"train": "head"}
     with pytest.raises(UserError, match="mcc has no preset 'robust': it has finetune, original"):
         resolved(method="mcc", preset="robust")
     with pytest.raises(UserError, match="supervised has no preset 'original': it has finetune"):
