@@ -33,8 +33,8 @@ MOST_STEPS = 5000  # of a stage, where nobody says how long to train: 100 epochs
 _SMALL_CNN: Knobs = _SMALL_ENCODER | {"lr": 0.09, "sup_lr": 0.09, "lambda_consistency": 1.0}
 BACKBONE_KNOBS: dict[str, Knobs] = {"small_cnn": _SMALL_CNN, "mlp": _SMALL_ENCODER}
 
-# With `train=head`. Strong views, which a frozen backbone cannot learn to see alike, cost Uni-HSSL accuracy and most of
-# the time (docs/recipe.md, round eight).
+# With `train=head`. Features of more views take Uni-HSSL most of the time, and make up for it on some pairs only
+# (docs/recipe.md, round eight).
 FROZEN_KNOBS: dict[str, Knobs] = {"unihssl": {"feature_views": 0}}
 
 
