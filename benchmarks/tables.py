@@ -60,7 +60,7 @@ def runs_of(arguments: argparse.Namespace, asked: dict[str, Any]) -> tuple[Proto
     """The runs in the order to take them, and the protocol that loads their pairs."""
     dataset = catalog.get(arguments.dataset)
     protocol = Protocol(dataset, arguments.root, arguments.schedule, asked)
-    names = [name.strip() for name in arguments.rows.split(";")] if arguments.rows else list(ROWS)
+    names = row_names(arguments)
     if unknown := [name for name in names if name not in ROWS]:
         raise SystemExit(f"no row '{unknown[0]}': there are {'; '.join(ROWS)}")
     check_asked(protocol, [ROWS[name][0] for name in names], arguments.pairs)
@@ -69,11 +69,17 @@ def runs_of(arguments: argparse.Namespace, asked: dict[str, Any]) -> tuple[Proto
         for name in names:
             row, settings = ROWS[name]
             if OURS.items() <= settings.items() and sets_all(protocol, row):
-                continue
+                settings = {knob: value for knob, value in settings.items() if knob not in OURS}
+                if not settings:
+                    continue  # the row without "our settings" is the same
             of_row = Protocol(dataset, arguments.root, arguments.schedule, asked | settings)
             for pair in protocol.pairs(arguments.pairs):
                 runs.append(of_row.run(pair, row, seed, Role(BENCHMARK, name)))
     return protocol, runs
+
+
+def row_names(arguments: argparse.Namespace) -> list[str]:
+    return [name.strip() for name in arguments.rows.split(";")] if arguments.rows else list(ROWS)
 
 
 def sets_all(protocol: Protocol, row: str) -> bool:
@@ -121,7 +127,8 @@ if __name__ == "__main__":
     parser.add_argument("--rows", default="", help=f"of {'; '.join(ROWS)}, with semicolons; default: all")
     parser.add_argument("--seeds", default="0,1,2")
     arguments = parser.parse_args()
-    protocol, runs = runs_of(arguments, asked_for(arguments, "reserved"))
+    own = [knob for name in row_names(arguments) if name in ROWS for knob in ROWS[name][1]]
+    protocol, runs = runs_of(arguments, asked_for(arguments, "reserved", own))
     failed = 0
     for run in run_grid(runs, protocol.loader, arguments.out, make_launcher("local", arguments.workers)):
         failed += bool(run.failure)

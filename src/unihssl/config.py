@@ -67,7 +67,7 @@ class Settings:
     feature_views: int = knob(
         1,
         "With train=head: how many weak views, and strong ones, of each image have their features computed; 0: only "
-        "the test view, in the least time, which is the default of unihssl.",
+        "the test view, in the least time, which is unihssl's default (preset=robust).",
         low=0,
     )
     seed: int = knob(0, "Seeds the split, the initial weights and every random draw.", low=0)

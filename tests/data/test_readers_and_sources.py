@@ -1,6 +1,7 @@
 """Folders, CSV files and arrays: what is found in them, and what is printed when they are wrong."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -115,12 +116,23 @@ class TestFolders:
     def test_classes_that_differ_only_in_case_are_noted(self, tmp_path):
         images(tmp_path, "cup/1.png", "Cup/1.png", "CUP/1.png", "bowl/1.png")
         (note,) = labeled_domain(tmp_path, DEFAULTS).notes
-        assert "classes CUP and Cup and cup differ only in case" in note
+        assert "classes CUP, Cup, cup differ only in case" in note
+
+    def test_a_source_of_ones_own_has_no_class_folders(self, tmp_path):
+        names = [f"p{n}/{side}/1.png" for n in (1, 2) for side in ("left", "right")]
+        images(tmp_path, *names)
+        own = Source(str(tmp_path), [tmp_path / name for name in names], names, ["ben", "ben", "mal", "mal"])
+        assert labeled_domain(own, DEFAULTS).notes == ()
+        assert labeled_domain(replace(own, name="x" * 300), DEFAULTS).notes == ()
+        with pytest.raises(UserError, match=r"two or more$"):
+            labeled_domain(replace(own, labels=["ben"] * 4), DEFAULTS)
 
     def test_a_folder_above_the_class_folders_is_noted(self, tmp_path):
         names = [f"{part}/{name}/1.png" for part in ("test", "train") for name in ("cup", "bowl")]
         (note,) = labeled_domain(images(tmp_path / "both", *names), DEFAULTS).notes
         assert "test, train are taken for the classes, and each holds bowl, cup" in note
+        with pytest.raises(UserError, match=r"two or more$"):
+            labeled_domain(images(tmp_path / "loose", "data/1.png", "data/sub/1.png"), DEFAULTS)
         with pytest.raises(UserError, match=says("one class only (test)", "one/test holds folders bowl, cup")):
             labeled_domain(images(tmp_path / "one", *names[:2]), DEFAULTS)
 
@@ -191,7 +203,7 @@ class TestUnlabeledFolders:
     def test_missing_classes_with_an_empty_folder_or_another_case_are_told(self, tmp_path):
         images(tmp_path, "apple/1.png", "bowl/1.png")
         (tmp_path / "cup").mkdir()
-        with pytest.raises(UserError, match=says("missing here: Bowl (bowl?), cup (an empty folder)")):
+        with pytest.raises(UserError, match=says("missing here: Bowl (bowl?), cup (no images in its folder)")):
             unlabeled_domain(tmp_path, ("Bowl", *ABC), DEFAULTS)
 
     def test_missing_classes_can_be_allowed_but_extra_ones_not(self, tmp_path):

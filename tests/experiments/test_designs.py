@@ -83,6 +83,9 @@ def test_our_preset_is_taken_apart_knob_by_knob():
     set_by_the_encoder = {"lr", "head_lr", "bottleneck"}
     assert len(small) == len(runs) - 2 * len(set_by_the_encoder)
     assert not any(run.roles[0].variant.endswith(tuple(set_by_the_encoder)) for run in small)
+    for asked, views in (({}, 1), ({"feature_views": 0}, 0)):  # of a frozen backbone: alike for all
+        frozen = ablation_runs(protocol(train="head", **asked), ["P/A"], 1, of="robust")
+        assert set(knob_of(frozen, "feature_views").values()) == {views}
 
 
 @pytest.mark.parametrize("knob", ["placement", "seed", "preset", "device"])

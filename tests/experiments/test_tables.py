@@ -84,7 +84,8 @@ def test_markdown():
 def test_a_table_without_a_number_says_why():
     empty = Table("own data", ("", "A/B"), (("unihssl", ("-",)),))
     assert "unihssl select ranks runs" in markdown([empty]) and "A/B" not in markdown([empty])
-    assert "unihssl select ranks runs" in latex([empty])
+    assert "unihssl select ranks runs" in latex([empty]) and "\n\n" not in latex([empty])
+    assert "unihssl select ranks runs" in " ".join(shown(empty, 80).split())
 
 
 def test_latex():

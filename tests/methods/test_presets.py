@@ -167,6 +167,7 @@ def test_a_method_has_presets_of_its_own_and_a_default():
     assert changed == ROBUST | {"preset": "robust", "max_steps": MOST_STEPS}
     assert resolved(method="unihssl", train="head")["feature_views"] == 0
     assert resolved(method="unihssl", train="head", feature_views=2)["feature_views"] == 2
+    assert resolved(method="unihssl", train="head", lambda_consistency=1)["feature_views"] == 1
     assert resolved(method="unihssl", preset="paper", train="head") == paper | {"train": "head"}
     with pytest.raises(UserError, match="mcc has no preset 'robust': it has finetune, original"):
         resolved(method="mcc", preset="robust")

@@ -71,9 +71,10 @@ def test_draw_label_answer_predict(run, image_folders, tmp_path):
         rows = list(csv.DictReader(file))
     assert after["calibrated"] and after["abstained"] == sum(row["abstain"] == "yes" for row in rows)
     assert {row["path"]: row["class"] for row in rows} == predicted
+    assert any("abstain" in note for note in after["notes"]) == (answer["threshold"] is None)
     strict = unihssl("predict", run, unlabeled, "--out", tmp_path / "after.csv", "--max-risk", 0.001)
     assert "60 of them without an answer" in strict.stdout and "not calibrated" not in strict.stderr
-    assert "note: no image is answered (abstain): the 40 labels of the audit cannot show that 0.1%" in strict.stderr
+    assert "note: abstain is yes for every image: the 40 labels of the audit cannot show that 0.1%" in strict.stderr
 
 
 def test_the_draw_is_random_repeatable_and_loses_no_labels(run, tmp_path):

@@ -117,6 +117,20 @@ def test_stopped_and_resumed_it_ends_the_same(image_arrays, weights, tmp_path, m
     assert again["accuracy"] == pytest.approx(whole.result["pooled"]["accuracy"], abs=1.01 / again["n"])
 
 
+def test_unihssl_takes_the_test_view_alone_by_default(image_arrays, weights, tmp_path, monkeypatch) -> None:
+    seen, compute = set(), frozen.FrozenBackbone._computed
+
+    def computed(self, role, store, views, name):
+        seen.add((role, name.kind))
+        return compute(self, role, store, views, name)
+
+    monkeypatch.setattr(frozen.FrozenBackbone, "_computed", computed)
+    knobs = {name: value for name, value in KNOBS.items() if name != "feature_views"} | {"weights": weights}
+    knobs = {name: value for name, value in knobs.items() if name not in ("sup_epochs", "router_epochs", "sup_lr")}
+    model = unihssl.fit(*image_arrays, tmp_path / "run", cache="none", **knobs)
+    assert seen == {("labeled", "test"), ("unlabeled", "test")} and model.result["pooled"]["n"] > 0
+
+
 def test_long_features_on_a_cpu_get_a_way_out(image_arrays, weights, tmp_path, monkeypatch, caplog) -> None:
     caplog.set_level("INFO", "unihssl")
     own = {"weak_view": "crop", "cache": "none", "epochs": 1, "method": "fixmatch"}

@@ -37,4 +37,4 @@ def evaluate(
     for note in [] if json else result["notes"]:
         typer.echo(f"note: {note}", err=True)
     named = [name for name, given in (("labeled", labeled), ("unlabeled", unlabeled)) if given]
-    show_result(result, json, named or DOMAINS)
+    show_result(result, json, DOMAINS if held_out else named or DOMAINS)

@@ -101,6 +101,6 @@ def _nothing_answered(audit: dict[str, Any] | None, max_risk: float | None) -> I
     risk = None if audit is None else risk_answer(audit, audit["max_risk"] if max_risk is None else max_risk)
     if audit and risk and risk["threshold"] is None:
         yield (
-            f"no image is answered (abstain): the {len(audit['sample']['label'])} labels of the audit cannot show that "
-            f"{100 * risk['max_risk']:g}% of the answers or fewer would be wrong; label more, or raise --max-risk"
+            f"abstain is yes for every image: the {len(audit['sample']['label'])} labels of the audit cannot show that "
+            f"{100 * risk['max_risk']:g}% of the answers or fewer would be wrong; raise --max-risk, or label more"
         )

@@ -12,6 +12,7 @@ from unihssl.config import COLUMN, Settings
 from unihssl.data.readers import read, several
 from unihssl.data.source import DOMAIN, Label, Source, first_few, joined, nearest
 from unihssl.errors import Setting, UserError
+from unihssl.plain_files import is_folder
 
 UNKNOWN = -1  # the class number of a sample whose class is not known
 
@@ -68,9 +69,7 @@ def labeled_domain(source: Any, settings: Settings) -> Domain:
     classes = tuple(sorted(listed.classes, key=_class_order))
     if len(classes) < 2:
         found = f"one class only ({classes[0]})" if classes else "no classes, as there are no samples"
-        inner = (
-            sorted({name.split("/")[1] for name in listed.names if name.count("/") > 1}) if _is_folder(listed) else []
-        )
+        inner = _folders_in_each_class(listed)
         hint = f" ({listed.name}/{classes[0]} holds folders {first_few(inner)}: is that the one?)" if inner else ""
         raise UserError(f"{listed.name}: found {found}; training needs two or more{hint}")
     listed = replace(listed, notes=(*listed.notes, *_class_notes(listed)))
@@ -138,24 +137,27 @@ def _groups(source: Source, column: str) -> np.ndarray:
 def _class_notes(source: Source) -> Iterator[str]:
     """A note on classes that were probably not meant: the same name in two cases, or folders a level too high."""
     spellings: dict[str, list[str]] = {}
-    for name in sorted(map(str, source.classes)):
-        spellings.setdefault(name.casefold(), []).append(name)
+    for name in sorted(c for c in source.classes if isinstance(c, str)):
+        spellings.setdefault(name.lower(), []).append(name)
     for names in spellings.values():
         if len(names) > 1:
-            yield f"{source.name}: classes {' and '.join(names)} differ only in case, and are learnt as different ones"
-    below: dict[Label | None, set[str]] = {}
-    if _is_folder(source):
-        for name, label in zip(source.names, source.labels, strict=True):
-            below.setdefault(label, set()).add("/".join(name.split("/")[1:-1]))
+            yield f"{source.name}: classes {first_few(names)} differ only in case, and are learnt as different ones"
+    if inner := _folders_in_each_class(source):
+        tops, below = first_few(sorted(map(str, source.classes))), first_few(inner)
+        yield f"{source.name}: {tops} are taken for the classes, and each holds {below}: are these the classes?"
+
+
+def _folders_in_each_class(source: Source) -> list[str]:
+    """The folders that every class folder holds, two or more and no image beside them: they may be the classes."""
+    below: dict[str, set[str]] = {}
+    for name, label in zip(source.names, source.labels, strict=True) if is_folder(Path(source.name)) else ():
+        top, *inner = name.split("/")
+        if top != label:
+            return []
+        below.setdefault(top, set()).add("/".join(inner[:-1]))
     folders = next(iter(below.values()), set())
-    if len(folders) > 1 and "" not in folders and all(others == folders for others in below.values()):
-        tops, inner = first_few(sorted(map(str, below))), first_few(sorted(folders))
-        yield f"{source.name}: {tops} are taken for the classes, and each holds {inner}: are these the classes?"
-
-
-def _is_folder(source: Source) -> bool:
-    """Whether its names are paths of images below a folder."""
-    return not isinstance(source.items, np.ndarray) and Path(source.name).is_dir()
+    same = len(folders) > 1 and "" not in folders and all(others == folders for others in below.values())
+    return sorted(folders) if same else []
 
 
 def _shared_notes(source: Source) -> Iterator[str]:
@@ -197,9 +199,10 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool, t
     if extra:
         differences.append(f"not in the labeled domain: {_with_likely_names(extra, missing)}")
     if missing and not may_lack:
-        same = {str(c).casefold(): f" ({c}?)" for c in source.classes & set(classes)}
-        empty = {name: " (an empty folder)" for name in missing if (Path(source.name) / name).is_dir()}
-        why = [f"{name}{empty.get(name) or same.get(name.casefold(), '')}" for name in missing]
+        same = {str(c).lower(): f" ({c}?)" for c in source.classes & set(classes)}
+        folders = Path(source.name).iterdir() if is_folder(Path(source.name)) else ()
+        empty = {folder.name: " (no images in its folder)" for folder in folders}
+        why = [f"{name}{empty.get(name) or same.get(name.lower(), '')}" for name in missing]
         differences.append(f"missing here: {first_few(why)}")
     allow = "" if extra else f"allow missing ones with {Setting('match_classes', 'labeled')}, or "
     ignore = (

@@ -56,8 +56,9 @@ def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int, of: str 
     """
     if of not in ABLATIONS:
         raise UserError(f"{Setting('of', of)}: there are {', '.join(ABLATIONS)}")
+    settings = resolve(protocol.knobs(METHOD))[0]
     # A small encoder overrides some knobs of the preset: leaving those out would change nothing.
-    overridden = BACKBONE_KNOBS.get(str(resolve(protocol.knobs(METHOD))[0].backbone), {}).keys()
+    overridden = BACKBONE_KNOBS.get(settings.backbone, {}).keys()
     variants = {name: knobs for name, knobs in ABLATIONS[of].items() if not overridden & (knobs.keys() - {"preset"})}
     varied = [name for knobs in variants.values() for name in knobs if name in protocol.asked]
     if varied:
@@ -66,8 +67,11 @@ def ablation_runs(protocol: Protocol, pairs: Sequence[str], seeds: int, of: str 
         )
     protocol.check_asked([METHOD])
     experiment = ABLATION if of == "paper" else OF_ROBUST
+    # The features of a frozen backbone: one number of views for all, whatever the preset.
+    is_open = settings.train == "head" and "feature_views" not in protocol.asked
+    views = {"feature_views": Settings.feature_views} if is_open else {}
     return [
-        protocol.run(pair, METHOD, seed, Role(experiment, variant), **knobs)
+        protocol.run(pair, METHOD, seed, Role(experiment, variant), **knobs, **views)
         for seed in range(seeds)
         for pair in pairs
         for variant, knobs in variants.items()

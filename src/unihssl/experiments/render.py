@@ -100,14 +100,14 @@ def _escape(text: str) -> str:
 
 def _latex(table: Table) -> str:
     lines = [[_tex(c) for c in table.columns], *([_tex(name), *map(_latex_cell, cells)] for name, cells in table.rows)]
-    head, *body = [" & ".join(line) + r" \\" for line in lines]
+    head, *body = [" & ".join(line) + " \\\\\n" for line in lines]
     below = "".join(f"\\par\\footnotesize {_tex(line)}\n" for line in _below(table))
     return (
         "\\begin{table}[t]\n\\centering\n"
         f"\\caption{{{_tex(table.title)}}}\n"
         "\\begin{adjustbox}{max width=\\textwidth}\n"
         f"\\begin{{tabular}}{{l{'c' * (len(table.columns) - 1)}}}\n"
-        f"\\toprule\n{head}\n\\midrule\n" + "\n".join(body) + "\n\\bottomrule\n\\end{tabular}\n\\end{adjustbox}\n"
+        f"\\toprule\n{head}\\midrule\n{''.join(body)}\\bottomrule\n\\end{{tabular}}\n\\end{{adjustbox}}\n"
         f"{below}\\end{{table}}\n"
     )
 

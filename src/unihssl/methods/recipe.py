@@ -1,6 +1,7 @@
 """The recipe of a run: every setting it trains with, from the few that were asked for.
 
-In rising order: the knobs' defaults, the method's preset, what the backbone needs, what was asked for.
+In rising order: the knobs' defaults, the method's preset, what the backbone needs, trained or frozen, what was asked
+for.
 """
 
 import dataclasses
@@ -36,6 +37,15 @@ BACKBONE_KNOBS: dict[str, Knobs] = {"small_cnn": _SMALL_CNN, "mlp": _SMALL_ENCOD
 # With `train=head`. Features of more views take Uni-HSSL most of the time, and make up for it on some pairs only
 # (docs/recipe.md, round eight).
 FROZEN_KNOBS: dict[str, Knobs] = {"unihssl": {"feature_views": 0}}
+# Whoever asks for one of these wants more views.
+VIEW_KNOBS = {
+    "unlabeled_view",
+    "weak_view",
+    "strong_view",
+    "lambda_consistency",
+    "consistency_threshold",
+    "min_affinity",
+}
 
 
 def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
@@ -55,7 +65,7 @@ def resolve(asked: Mapping[str, Any]) -> tuple[Settings, Any]:
     # A backbone's needs override the default preset, but not one that was asked for.
     is_default = preset == preset_name(method.name)
     knobs = preset_knobs | backbone if is_default else backbone | preset_knobs
-    if is_default and asked.get("train") == "head":
+    if is_default and asked.get("train") == "head" and not VIEW_KNOBS & asked.keys():
         knobs |= FROZEN_KNOBS.get(method.name, {})
     knobs["designed_steps"] = knobs.get("steps", 0)
     if is_default and not LENGTHS & {*knobs, *asked}:
