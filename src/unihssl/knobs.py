@@ -110,6 +110,7 @@ class Knobs(TypedDict, total=False):
     lambda_mixup: float
     pretrain_steps: int
     initial_statistics: Literal["labeled", "unlabeled"]
+    labeled_view: Literal["weak", "half_strong"]
     unlabeled_view: Literal["weak", "strong"]
     unlabeled_sampling: Literal["shuffle", "balanced"]
     ramp_up: float

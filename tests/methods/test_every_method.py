@@ -98,9 +98,10 @@ def test_it_learns(run):
         frozen = (
             run.knobs.get("router") == "frozen" and "domain" in rows[0]["terms"]
         )  # on features that were never trained
-        # Pre-trained, and now told apart by domain as well.
+        # Pre-trained, and now told apart by domain as well. Strong views, of half of the samples, hide some colours:
+        # guessing among three of them would be 1.1.
         kept = run.name == "unihssl" and "preset" not in run.knobs and rows[0]["stage"] == "adapt"
-        assert frozen or last < (0.35 if kept else 0.5 * first), (rows[0]["stage"], first, last)
+        assert frozen or last < (0.7 if kept else 0.5 * first), (rows[0]["stage"], first, last)
         assert all(np.isfinite(v) for row in rows for v in [*row["terms"].values(), *row["stats"].values()])
     result = run.model.result
     assert result["pooled"]["n"] == 36 and result["pooled"]["accuracy"] >= 0.8

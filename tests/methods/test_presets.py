@@ -253,17 +253,18 @@ def test_the_recipe_of_a_small_backbone_wins_over_the_default_preset_only(method
 
 
 @pytest.mark.parametrize(
-    ("backbone", "preset", "weight"),
+    ("backbone", "preset", "has"),
     [
-        ("small_cnn", "", 1.0),
-        ("small_cnn", "robust", 1.0),
-        ("small_cnn", "paper", 0.0),
-        ("mlp", "", 0.0),
-        ("resnet50", "", 0.0),
+        ("small_cnn", "", True),
+        ("small_cnn", "robust", True),
+        ("small_cnn", "paper", False),
+        ("mlp", "", False),
+        ("resnet50", "", False),
     ],
 )
-def test_consistency_belongs_to_the_default_on_small_images(backbone, preset, weight):
-    assert resolved(method="unihssl", backbone=backbone, preset=preset)["lambda_consistency"] == weight
+def test_small_images_have_consistency_and_strong_labeled_views_by_default(backbone, preset, has):
+    found = resolved(method="unihssl", backbone=backbone, preset=preset)
+    assert (found["lambda_consistency"], found["labeled_view"]) == ((1.0, "half_strong") if has else (0.0, "weak"))
 
 
 @pytest.mark.parametrize(("preset", "method"), PRESETS + [("", method) for method in methods.available()])

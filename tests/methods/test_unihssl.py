@@ -425,6 +425,29 @@ def test_a_confidence_that_would_always_be_one_is_refused():
         fit(first_half="fold", confidence="unlabeled_mass")
 
 
+@pytest.mark.parametrize("stage", ["pretrain", "adapt"])
+def test_the_labeled_losses_see_strong_views_of_half_of_the_samples(monkeypatch, stage):
+    name = "forward" if stage == "pretrain" else "forward_views"
+    real, seen, compared = getattr(Classifier, name), [], []
+
+    def forward(self: Classifier, x: Any, **named: Any) -> Any:
+        seen.append(x["labeled"] if stage == "adapt" else x)
+        return real(self, x, **named)
+
+    def around(method: UniHSSL, batch: Any, proceed: Callable[[], Any]) -> Any:
+        losses = proceed()
+        samples = list(zip(batch.labeled.weak, batch.labeled.strong, strict=True))
+        expected = [strong if number < len(samples) / 2 else weak for number, (weak, strong) in enumerate(samples)]
+        assert torch.equal(seen[-1], torch.stack(expected)) and not torch.equal(seen[-1], batch.labeled.weak)
+        compared.append(True)
+        return losses
+
+    monkeypatch.setattr(Classifier, name, forward)
+    watch(monkeypatch, stage, around)
+    fit(labeled_view="half_strong")
+    assert compared
+
+
 @pytest.mark.usefixtures("doubles")
 @pytest.mark.parametrize("first_half", ["keep", "fold"])
 def test_strong_views_learn_the_classes_of_sure_pseudo_labels(monkeypatch, first_half):

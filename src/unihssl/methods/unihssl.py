@@ -75,10 +75,16 @@ class UniHSSL(Method[UniHSSLParams]):
 
     def pretrain(self, batch: PairedBatch) -> Losses:
         """Eq. 1. The first C outputs are the C-class model; the others are not trained before stage 2."""
-        logits = self.network(batch.all_labeled.weak)[:, : self.num_classes]
+        views = [self._labeled_view(batch.labeled), *([batch.target.weak] if batch.target else [])]
+        logits = self.network(torch.cat(views))[:, : self.num_classes]
         losses = Losses()
         losses.add("labeled", self.labeled_loss(logits, batch.all_labeled.y))
         return losses
+
+    def _labeled_view(self, labeled: Samples) -> Tensor:
+        """What the labeled losses see (B, ...): with `half_strong` strong views of the first half, which is random."""
+        strong = len(labeled) // 2 if self.params.labeled_view == "half_strong" and labeled.has_strong else 0
+        return torch.cat([labeled.strong[:strong], labeled.weak[strong:]]) if strong else labeled.weak
 
     def begin_adapt(self, data: PairedData) -> None:
         """Eqs. 2-3: initial pseudo-labels in the unlabeled half, and the start of that half of the head."""
@@ -138,7 +144,7 @@ class UniHSSL(Method[UniHSSLParams]):
         p, labeled, unlabeled, gather = self.params, batch.labeled, batch.unlabeled, self.processes.gather
         target = batch.target  # true labels of the unlabeled domain, if there are any
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
-        views = {"labeled": labeled.weak, "weak": unlabeled.weak}
+        views = {"labeled": self._labeled_view(labeled), "weak": unlabeled.weak}
         # Weak views make the pseudo-labels; these views learn from them.
         student = "strong" if p.unlabeled_view == "strong" and unlabeled.has_strong else "weak"
         if mix:

@@ -30,6 +30,9 @@ class UniHSSLParams:
         "labeled",
         "BatchNorm statistics for the initial pseudo-labels: the labeled domain's, or the unlabeled one's (AdaBN).",
     )
+    labeled_view: Literal["weak", "half_strong"] = knob(
+        "weak", "What the labeled losses see: weak views, or strong ones of half of a step's labeled samples."
+    )
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak",
         "What the losses but prototype alignment see of unlabeled samples; pseudo-labels and prototypes "
@@ -107,7 +110,7 @@ class UniHSSLParams:
             raise UserError(f"{fold} leaves no mass in the labeled half: the confidence of {mass} would always be 1")
 
 
-PAPER: Knobs = {"lambda_consistency": 0.0}  # whatever the backbone: `small_cnn` has it for the default
+PAPER: Knobs = {"lambda_consistency": 0.0, "labeled_view": "weak"}  # whatever the backbone: `small_cnn` sets them
 # The default: what a search found to work (docs/recipe.md has each knob's reason and worth).
 ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
 ROBUST |= {"unlabeled_view": "strong", "min_affinity": 0.82, "pseudo_kind": "hard", "beta": 0.5}
