@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from unihssl.environment import commit
+from unihssl.files import write_text
 
 
 def random_images(count: int, side: int, seed: int) -> np.ndarray:
@@ -69,7 +70,7 @@ def report(name: str, rows: Sequence[Mapping[str, Any]], arguments: argparse.Nam
         given = {key: str(value) for key, value in vars(arguments).items() if key != "json"}
         content[name] = {"rows": list(rows), "arguments": given, "machine": machine(), "commit": commit()}
         arguments.json.parent.mkdir(parents=True, exist_ok=True)
-        arguments.json.write_text(json.dumps(content, indent=2) + "\n")
+        write_text(arguments.json, json.dumps(content, indent=2) + "\n")
 
 
 def machine() -> dict[str, Any]:

@@ -83,10 +83,13 @@ def measure(placement: str, count: int, arguments: argparse.Namespace) -> dict[s
     fabric = make_fabric(settings)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder, Display() as display:
         path, shape = Path(folder) / "samples.npy", (count, side, side, 3)
-        with SampleFile(path, shape, reserve=not arguments.sparse) as file:
-            for row in range(0 if arguments.sparse else count):
-                file.put(row, np.full(shape[1:], row % 251, dtype=np.uint8))
-            file.finish(without=())
+        if arguments.sparse:
+            np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)  # zeros that take no room
+        else:
+            with SampleFile(path, shape) as file:
+                for row in range(count):
+                    file.put(row, np.full(shape[1:], row % 251, dtype=np.uint8))
+                file.finish(without=())
         few = 320
         labeled = Store(torch.from_numpy(random_images(few, side, 0)))
         unlabeled = Store(as_tensor(open_samples(path, shape)), on_disk=True)

@@ -88,6 +88,8 @@ def _sources(labeled: Any, unlabeled: Any, more: tuple[Any, ...], out: Any) -> t
         labeled, unlabeled, more = (labeled, unlabeled), more[0], more[1:]
     if more and out is None:
         out, more = more[0], more[1:]
+    if getattr(labeled, "ndim", 0) > 1 and getattr(unlabeled, "ndim", 0) == 1:
+        raise UserError("no unlabeled samples are given: fit(x, y, x_unlabeled)")
     if more:
         raise TypeError("fit takes two domains, or x, y and the unlabeled x, and then a folder")
     return labeled, unlabeled, out

@@ -345,6 +345,8 @@ def _convert(name: str, value: Any, spec: dataclasses.Field[Any], kind: Any) -> 
 def _choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     if value in choices:
         return str(value)
+    if value is False and "off" in choices:  # what YAML makes of it
+        return "off"
     near = difflib.get_close_matches(_shown(value).strip("'"), choices, n=1, cutoff=0.7)
     hint = f" (nearest: {near[0]})" if near else ""
     raise UserError(f"{name} must be one of {', '.join(choices)}, got {_shown(value)}{hint}")
@@ -372,7 +374,7 @@ def _to_int(value: Any) -> int:
     number = _to_float(value)
     if number != int(number):
         raise ValueError
-    return int(number)
+    return _bounded(int(number))
 
 
 def _bounded(number: int) -> int:

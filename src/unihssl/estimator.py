@@ -16,7 +16,7 @@ from unihssl.data.readers import known_label
 from unihssl.data.source import Source
 from unihssl.errors import UserError
 from unihssl.evaluation.model import Model
-from unihssl.evaluation.validators import label_free_scores
+from unihssl.evaluation.validators import OF_PREDICTIONS
 
 MASKED = -1  # the number of a class that is not known
 
@@ -145,12 +145,12 @@ class HSSLClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
     """A scorer for `GridSearchCV(scoring=...)` that needs no label of the target domain; higher is better.
 
-    `name` is corr_c, infomax, bnm, entropy, confidence or agreement (`evaluation.validators`). What is scored are the
-    target samples of the fold: those with a negative `sample_domain`, or without a label; all if there are none.
+    `name` is corr_c, infomax, bnm, entropy, confidence, prediction_density or agreement (`evaluation.validators`). What
+    is scored are the target samples of the fold: those with a negative `sample_domain`, or without a label; all if
+    there are none.
     """
-    names = label_free_scores({"argmax": np.eye(2)}, "argmax", features=None)
-    if name not in names:  # here, as GridSearchCV would make a NaN of an error in a score
-        raise ValueError(f"no label-free score is called {name!r}: there are {', '.join(names)}")
+    if name not in OF_PREDICTIONS:  # here, as GridSearchCV would make a NaN of an error in a score
+        raise ValueError(f"no label-free score is called {name!r}: there are {', '.join(OF_PREDICTIONS)}")
 
     def score(estimator: Any, X: Any, y: Any = None, sample_domain: Any = None) -> float:
         steps = getattr(estimator, "steps", [("", estimator)])
@@ -160,7 +160,8 @@ def label_free_scorer(name: str = "corr_c") -> Callable[..., float]:
             target = target_rows(known, sample_domain)
             samples = _safe_indexing(samples, np.flatnonzero(target)) if target.any() else samples
         predictions = classifier._model_for(samples, Model.predictions)
-        return label_free_scores(predictions.probabilities, classifier.model_.rule, features=None)[name]
+        by_rule = predictions.probabilities
+        return OF_PREDICTIONS[name](by_rule[classifier.model_.rule].astype(np.float64), by_rule)
 
     return score
 

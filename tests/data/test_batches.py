@@ -291,5 +291,9 @@ def test_samples_elsewhere_are_fetched_once_a_step_and_the_next_ones_ahead(monke
         drawn.balance(torch.arange(30) % 2)
     domain.load(1, 2)  # what was fetched ahead is not what is drawn now
     assert calls[3:] == [((1, 2, 1), rows(1, 2), (1, 3, 1), rows(1, 3))]
+    for drawn in (domain, local):
+        drawn.balance(torch.arange(30) % 3)
+    domain.load(1, 2)  # the same step again, as after a rehearsal: other rows, so other samples
+    assert domain.samples(RandomStreams()).test[:, 0].tolist() == rows(1, 2) and calls[4][0] == (1, 2, 2)
     PairedData(domain, local, 0).settle()
-    assert calls[4:] == ["settled"]
+    assert calls[5:] == ["settled"]

@@ -569,3 +569,15 @@ def test_drawings_in_black_and_white_and_vectors_are_not_noted():
         sources = read_domains((x[:12], np.arange(12) % 2), x[12:], settings)
         pair = load_pair(*sources, settings, None, lambda _: lambda *_: None)
         assert pair.labeled.domain.notes == pair.unlabeled.domain.notes == ()
+
+
+def test_premultiplied_colours_are_what_they_were(tmp_path):
+    """A grey of one half, half transparent, in both ways that a TIFF has."""
+    alpha, grey = 32768, 32768
+    shown = []
+    for kind, stored in (("unassalpha", grey), ("assocalpha", grey * alpha // 65535)):
+        pixels = np.empty((8, 8, 4), np.uint16)
+        pixels[..., :3], pixels[..., 3] = stored, alpha
+        tifffile.imwrite(tmp_path / f"{kind}.tif", pixels, photometric="rgb", extrasamples=[kind])
+        shown.append(np.asarray(open_to_show(tmp_path / f"{kind}.tif")).astype(int))
+    assert np.abs(shown[0] - shown[1]).max() <= 1

@@ -90,3 +90,17 @@ def test_labels_that_a_spreadsheet_would_run_come_back_as_they_were(tmp_path):
     rows = read_label_rows(tmp_path / "a.csv")
     assert [(row["path"], row["label"]) for row in rows[:2]] == [("=1+1", "-x"), ("@a", "y")]
     assert read_label_file(tmp_path / "a.csv", classes).labels.tolist() == [0, 1]
+
+
+def test_a_folder_that_cannot_be_read_is_named(own_folders, monkeypatch):
+    labeled, _ = own_folders()
+    closed, scan = str(next(labeled.iterdir())), os.scandir
+
+    def refusing(path):
+        if str(path) == closed:
+            raise PermissionError(13, "Permission denied", closed)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    with pytest.raises(UserError, match=r"cannot be read \(Permission denied\); allow it, or move it elsewhere"):
+        find_images(labeled)

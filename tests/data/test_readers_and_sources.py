@@ -165,6 +165,10 @@ class TestUnlabeledFolders:
         assert len(domain.notes) == 1
         assert re.search(says(tmp_path, "2023, 2024", "name no class"), domain.notes[0])
 
+    def test_a_folder_above_that_of_the_classes_is_mentioned(self, tmp_path):
+        domain = unlabeled_domain(str(images(tmp_path, "deep/cup/1.png", "deep/bowl/1.png")), ABC, DEFAULTS)
+        assert re.search(says(tmp_path, "name no class", f"did you mean {tmp_path}/deep?"), domain.notes[0])
+
     def test_loose_images_beside_folders_are_mentioned(self, tmp_path):
         images(tmp_path, "cup/1.png", "bowl/1.png", "apple/1.png", "stray.png")
         (note,) = unlabeled_domain(tmp_path, ABC, DEFAULTS).notes
@@ -289,7 +293,11 @@ class TestCsv:
         [
             ("file,label\n1.png,a\n", {}, ["no column 'path'", "file, label"]),
             ("path;label\n1.png;a\n", {}, ["no column 'path'", "path;label: save it with commas"]),
-            ("path,class\n1.png,a\n2.png,b\n", {}, ["no column 'label'", "path, class"]),
+            (
+                "path,class\n1.png,a\n2.png,b\n",
+                {},
+                ["no column 'label'", "path, class; say which it is with label_column"],
+            ),
             (
                 "path,label\n1.png,a\n2.png,b\n",
                 {"group_by": "lesion"},

@@ -83,6 +83,12 @@ def test_every_class_of_every_source_has_its_share():
         assert {found: drawn.count(found) for found in drawn} == {("a", 0): 1, ("a", 1): 1, ("b", 0): 5, ("b", 1): 5}
 
 
+def test_sources_of_a_few_samples_are_drawn_by_class_alone():
+    labels = np.arange(100) % 2
+    split = split_domain(replace(domain(labels), sources=np.arange(100).astype(str)), 0.1, 0)
+    assert np.bincount(labels[split.test]).tolist() == [5, 5]
+
+
 def test_groups_are_drawn_by_class():
     with pytest.raises(UserError, match="split='random' and group_by cannot be combined"):
         split_domain(domain(np.arange(40) % 2, np.arange(40)), 0.1, 0, "random")

@@ -101,6 +101,11 @@ def test_the_callers_arrays_are_not_changed(image_arrays):
     [
         (lambda x, y, u: ((x, None), u), "the labeled arrays need labels"),
         (lambda x, y, u: (x, u), "the labeled arrays need labels"),
+        (lambda x, y, u: (x, y), "no unlabeled samples are given: fit.x, y, x_unlabeled."),
+        (
+            lambda x, y, u: ((np.zeros((60, 3, 8, 8)), y), u),
+            "looks like .N, channels, height, width.: pass x.transpose",
+        ),
         (lambda x, y, u: ((x, y[:-1]), u), "60 samples but 59 labels"),
         (lambda x, y, u: ((x, y), u[:, :4]), "vectors of length 5 .labeled. and vectors of length 4 .unlabeled."),
         (lambda x, y, u: ((x, y), u[:0]), "expected numbers of shape"),
@@ -132,3 +137,14 @@ def test_evaluating_on_training_images_is_a_warning(image_folders, tmp_path):
     unihssl.fit(*image_folders, out=tmp_path / "run", **knobs)
     with pytest.warns(UserWarning, match="named like images that the run was trained on.* held_out=True takes only"):
         unihssl.evaluate(tmp_path / "run", labeled=image_folders[0])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_whole_numbers_of_any_type_are_the_same_images(image_arrays):
+    (x, y), (u, _) = image_arrays
+    dark = x // 3  # the domains' ranges differ
+    found = []
+    for kind in (np.uint8, np.int64, np.float32, np.float64):
+        model = unihssl.fit(dark.astype(kind), y, u.astype(kind), backbone="small_cnn", **QUICK)
+        found.append(model.predict_proba(u[:4].astype(kind)))
+    assert all(np.array_equal(other, found[0]) for other in found[1:])

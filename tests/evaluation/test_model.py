@@ -208,3 +208,27 @@ def test_images_of_pillow_that_cannot_be_taken_are_refused(model, on_vectors):
     with pytest.raises(unihssl.UserError, match="takes vectors of length 5, and got images"):
         on_vectors.predict(Image.new("RGB", (4, 4)))
     assert len(model.predict(Image.new("YCbCr", (4, 4)))) == 1
+
+
+def test_a_model_is_saved_into_a_folder_of_its_own(model, on_vectors, vector_arrays, image_arrays, tmp_path):
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(unihssl.UserError, match="is a folder of other files: save the model into a folder of its own"):
+        model.save(tmp_path)
+    run = tmp_path / "run"
+    trained = unihssl.fit(*vector_arrays, run, **QUICK)
+    with pytest.raises(unihssl.UserError, match="is a run's folder"):
+        on_vectors.save(run)
+    trained.save(run)  # back to where it comes from
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert unihssl.load(run).result["labeled"] == trained.result["labeled"]
+
+
+def test_labels_may_be_whole_floats(on_vectors, vector_arrays):
+    (x, y), _ = vector_arrays
+    assert on_vectors.score(x, y.astype(float)) == on_vectors.score(x, y)
+    assert on_vectors.audit(x, y.astype(float))["accuracy"] == on_vectors.audit(x, y)["accuracy"]
+
+
+def test_a_loaded_model_is_evaluated_where_it_is(on_vectors, vector_arrays):
+    with pytest.raises(unihssl.UserError, match="device='cuda' is for a run's folder; this model is loaded, on cpu"):
+        unihssl.evaluate(on_vectors, *vector_arrays, device="cuda")

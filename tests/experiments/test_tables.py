@@ -175,6 +175,18 @@ def test_the_overview_has_parts_ceiling_and_margins():
     assert overview_tables([r for r in found if r.label == "mcc"]) == []
 
 
+def test_the_gap_is_that_of_the_seeds_that_all_have():
+    rows = {"supervised": (0.7, 0.8, 0.9), "mcc": (0.72,), "unihssl": (0.75, 0.85, 0.95), "oracle": (0.8, 0.9, 1.0)}
+    found = [r for row, accuracies in rows.items() for pair in ("P/A", "P/C") for r in records(row, pair, *accuracies)]
+    (table,) = overview_tables([replace(r, dataset="pacs") for r in found])
+    assert {row: cells[-2] for row, cells in table.rows} == {
+        "supervised": "0%",
+        "mcc": "20%",
+        "unihssl": "50%",
+        "oracle": "100%",
+    }
+
+
 def test_classes_are_the_columns_of_visda():
     (table,) = main_tables(records("unihssl:paper", "S/R", 0.9, 0.8, dataset="visda-2017"))
     assert table.columns[:3] == ("", "aeroplane", "bicycle") and table.columns[-1] == "Avg"

@@ -42,6 +42,20 @@ def test_it_is_the_loss_of_a_slow_loop(kind: str, halves: int) -> None:
     assert loss(kind, logits, rows) == pytest.approx(total / weights, rel=1e-5)
 
 
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_two_processes_compute_the_loss_of_one(as_rows: bool) -> None:
+    torch.manual_seed(0)
+    logits, y = torch.randn(8, 3), torch.tensor([0, 1, 2, 0, 0, 1, 0, 0])
+    method, task = methods.get("supervised"), Task(3, 42, 42, class_counts=COUNTS)
+    built = method(EncoderFactory("mlp", "none", 5), method.Params(), task, Settings(class_weight="balanced"))
+    targets = F.one_hot(y, 3).float() if as_rows else y
+    whole = built.labeled_loss(logits, targets)
+    weights = (1 / built.class_shares)[y]
+    built.processes.mean = lambda part: weights.mean()  # of both processes' samples
+    parts = [built.labeled_loss(logits[rank::2], targets[rank::2]) for rank in (0, 1)]
+    torch.testing.assert_close(sum(parts) / 2, whole)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", sorted(methods.available()))
 def test_every_method_asks_for_it(name: str, vector_arrays, tmp_path, monkeypatch) -> None:

@@ -10,6 +10,7 @@ import yaml
 
 from unihssl.errors import UserError
 from unihssl.evaluation.audit import audit_answer
+from unihssl.evaluation.collapse_check import LOST_CLASSES
 from unihssl.experiments.results import read_records
 from unihssl.report.answer import accuracies, next_steps, paragraph, verdict
 from unihssl.report.compare import compared, is_single, write_comparison
@@ -141,6 +142,8 @@ def test_labels_of_b_that_trained_are_counted_and_the_baseline_has_them_too(tmp_
 def test_without_labels_a_warning_or_a_doubt_is_the_verdict(tmp_path):
     warned = make_run(tmp_path / "a", warnings=["the unlabeled domain was probably not learnt: so"])
     assert verdict(RunFacts.read(warned)).level == "bad"
+    classes = make_run(tmp_path / "e", warnings=[f"{LOST_CLASSES} in the unlabeled domain: hardly any"])
+    assert verdict(RunFacts.read(classes)).words == "Some classes of domain B were probably not learnt"
     doubtful = make_run(tmp_path / "b", warnings=["it is doubtful that the unlabeled domain was learnt: so"])
     assert verdict(RunFacts.read(doubtful)).words == "It is doubtful that domain B was learnt"
     unsure = make_run(tmp_path / "c", unlabeled_check=CHECK | {"confidence": {"unlabeled": 0.6}})

@@ -1,6 +1,7 @@
 """The written report: read as text, and opened in a real browser."""
 
 import csv
+import json
 import re
 import shutil
 import sys
@@ -15,6 +16,7 @@ from colour_domains import colour_images
 from unihssl.cli.display import TerminalDisplay
 from unihssl.cli.report import add_report
 from unihssl.errors import UserError
+from unihssl.report.charts import matrix
 from unihssl.report.compare import write_comparison
 from unihssl.report.page import write_report
 from unihssl.run_folder import RunFolder
@@ -115,6 +117,18 @@ def test_without_images_nothing_of_a_sample_is_shown(run, tmp_path):
     text = write_report(run, tmp_path / "new" / "plain.html", images=False).read_text()
     assert "data:image" not in text and "quoted" not in text and "Images are left out" in text
     assert "Where it is right and wrong" in text
+    shutil.copytree(run, tmp_path / "noted")
+    result = json.loads((tmp_path / "noted" / "result.json").read_text())
+    (tmp_path / "noted" / "result.json").write_text(json.dumps(result | {"notes": ["patient_smith.png is damaged"]}))
+    for images in (True, False):
+        text = write_report(tmp_path / "noted", images=images).read_text()
+        assert ("patient_smith" in text) == images and ("Notes are left out" in text) != images
+
+
+def test_a_matrix_of_many_classes_draws_what_there_is() -> None:
+    counts = np.diag(np.arange(450))
+    drawn = str(matrix(counts, [f"class {i}" for i in range(450)], numbers=False))
+    assert drawn.count("<rect") == 450 and 'width="-' not in drawn  # the ground, and 449 cells
 
 
 def test_an_unlabeled_domain_stays_unknown_in_every_part(tmp_path):
@@ -147,7 +161,7 @@ def test_a_report_that_fails_loses_nothing(run, tmp_path, monkeypatch, capsys):
         monkeypatch.setattr("unihssl.report.page.write_report", lambda *_, **__: {}["no such key"])
         assert add_report(tmp_path / "run", display) is None
     printed = capsys.readouterr().err
-    assert "the report was not written (reports need Jinja2: pip install jinja2); the run is complete" in printed
+    assert "the report was not written (ModuleNotFoundError: " in printed and "the run is complete" in printed
     assert "(KeyError: " in printed and "Traceback" not in printed
     assert not (tmp_path / "run" / "report.html").exists() and RunFolder(tmp_path / "run").is_finished
 

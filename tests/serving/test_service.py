@@ -93,7 +93,7 @@ def test_health_model_metrics_and_openapi(client, pngs):
     service.post("/predict", content=b"x")
     assert service.post("/predict?heat=maybe", files=files(pngs[0])).json()["detail"].startswith("heat: ")
     text = service.get("/metrics").text
-    assert "unihssl_images_total 3.0" in text and "unihssl_body_bytes 0.0" in text
+    assert "unihssl_images_total 3.0" in text and "unihssl_held_bytes 0.0" in text
     assert 'unihssl_requests_total{path="/predict",status="415"} 1.0' in text
     described = service.get("/openapi.json").json()["paths"]["/predict"]["post"]
     assert {"multipart/form-data", "application/json"} == described["requestBody"]["content"].keys()
@@ -194,7 +194,7 @@ def test_what_fails_is_logged_counted_and_answered_in_one_line(client, monkeypat
     assert "/predict failed" in caplog.text and "RuntimeError: out of memory" in caplog.text
     text = service.get("/metrics").text
     assert 'unihssl_requests_total{path="/predict",status="500"} 1.0' in text
-    assert "unihssl_body_bytes 0.0" in text and "unihssl_active_requests 0.0" in text
+    assert "unihssl_held_bytes 0.0" in text and "unihssl_active_requests 0.0" in text
 
 
 def test_decoded_images_count_towards_the_bytes_that_are_held(client, monkeypatch):
@@ -205,14 +205,14 @@ def test_decoded_images_count_towards_the_bytes_that_are_held(client, monkeypatc
     service, real = client(Limits(body_bytes=3 * size, total_bytes=0, files=2)), app.answer  # one request fits
 
     def answer(*given):  # while the first request is worked on
-        assert f"unihssl_body_bytes {size + decoded}.0" in service.get("/metrics").text
+        assert f"unihssl_held_bytes {size + decoded}.0" in service.get("/metrics").text
         second = service.post("/predict", **body)
         assert second.status_code == 503 and second.headers["retry-after"] == "1"
         return real(*given)
 
     monkeypatch.setattr(app, "answer", answer)
     assert service.post("/predict", **body).status_code == 200
-    assert "unihssl_body_bytes 0.0" in service.get("/metrics").text
+    assert "unihssl_held_bytes 0.0" in service.get("/metrics").text
 
 
 def test_nothing_is_read_where_no_token_is_needed(client):

@@ -75,7 +75,7 @@ def test_bytes_are_counted_while_they_arrive(running):
             connection.sendall(SIZED % 10 + b"0123456789")
             connection.shutdown(socket.SHUT_WR)
             assert answer(connection)[0] == 415
-        assert b"unihssl_body_bytes 0.0" in metrics(address)
+        assert b"unihssl_held_bytes 0.0" in metrics(address)
 
 
 def test_who_is_too_slow_is_hung_up_on(running):
@@ -122,5 +122,5 @@ def test_the_end_cuts_off_requests_without_a_word(running, capfd):
         clients.enter_context(stalled(address))
         half = clients.enter_context(connect(address))
         half.sendall(SIZED % 100 + b"half")
-        wait_for(lambda: b"unihssl_body_bytes 4.0" in metrics(address))
+        wait_for(lambda: b"unihssl_held_bytes 4.0" in metrics(address))
     assert capfd.readouterr().err == ""

@@ -27,7 +27,8 @@ def test_missing_folder_and_missing_option(own_folders, tmp_path):
     labeled, _ = own_folders()
     assert f"{tmp_path}/no: no such file or folder" in error((labeled, tmp_path / "no"), tmp_path / "run")
     assert "no labeled data given: pass --labeled" in unihssl("train", "--out", tmp_path / "run").error
-    assert "is given twice; it could be both trained and tested on" in error((labeled, labeled), tmp_path / "run")
+    said = error((labeled, labeled), tmp_path / "run")
+    assert "is given twice; it could be both trained and tested on; --labeled and --unlabeled are the same" in said
 
 
 def test_one_class_only(own_folders, tmp_path):

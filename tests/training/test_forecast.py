@@ -69,3 +69,19 @@ def test_a_rehearsal_counts_every_stage(method, image_arrays, tmp_path, monkeypa
         unihssl.fit(*image_arrays, tmp_path / "run", method=method, backbone="small_cnn", batch_size=8)
     assert seen == [COSTS[method]]
     assert method in methods.available()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_method_that_looks_into_its_backbone_trains(image_arrays, monkeypatch) -> None:
+    """What comes before training takes a step without one."""
+    mcc = methods.get("mcc")
+    step = mcc.step
+
+    def looking(self, batch):
+        losses = step(self, batch)
+        losses.log("weight", next(self.network.encoder.layers.parameters()).mean())
+        return losses
+
+    monkeypatch.setattr(mcc, "step", looking)
+    model = unihssl.fit(*image_arrays, method="mcc", backbone="small_cnn", max_steps=2, batch_size=8)
+    assert model.result["labeled"]["n"]

@@ -77,8 +77,8 @@ def test_features_are_computed_once(image_arrays, weights, tmp_path, monkeypatch
     monkeypatch.setattr(
         frozen.FrozenBackbone,
         "_computed",
-        lambda self, role, store, views, name: (
-            computed.append(f"{role} {name.kind}") or compute(self, role, store, views, name)
+        lambda self, role, store, views, name, *rest: (
+            computed.append(f"{role} {name.kind}") or compute(self, role, store, views, name, *rest)
         ),
     )
     own = {"cache": tmp_path / "cache"}
@@ -117,12 +117,37 @@ def test_stopped_and_resumed_it_ends_the_same(image_arrays, weights, tmp_path, m
     assert again["accuracy"] == pytest.approx(whole.result["pooled"]["accuracy"], abs=1.01 / again["n"])
 
 
+def test_features_of_a_stopped_process_are_not_computed_again(image_arrays, weights, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(frozen, "BATCH", 8)
+    monkeypatch.setattr(frozen, "SAVE_SECONDS", 0)
+    folders = [tmp_path / name for name in ("whole", "stopped")]
+    fit(image_arrays, folders[0], weights, cache=str(tmp_path / "cache"))
+    draw, drawn = frozen.draw_view, []
+
+    def draw_some(*given: object) -> torch.Tensor:
+        drawn.append(given)
+        if len(drawn) == 5:
+            raise KeyboardInterrupt
+        return draw(*given)
+
+    own = str(tmp_path / "own cache")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(frozen, "draw_view", draw_some)
+        fit(image_arrays, folders[1], weights, cache=own)
+    encoded, encode = [], frozen.encode
+    monkeypatch.setattr(frozen, "encode", lambda e, x, out, t: encoded.append(len(out)) or encode(e, x, out, t))
+    fit(image_arrays, folders[1], weights, cache=own, resume=True)
+    assert encoded[0] == 60 - 4 * 8 and not list(Path(own).rglob("*.part.npz"))
+    files = [(folder / "model.safetensors").read_bytes() for folder in folders]
+    assert files[0] == files[1]
+
+
 def test_unihssl_takes_the_test_view_alone_by_default(image_arrays, weights, tmp_path, monkeypatch) -> None:
     seen, compute = set(), frozen.FrozenBackbone._computed
 
-    def computed(self, role, store, views, name):
+    def computed(self, role, store, views, name, *rest):
         seen.add((role, name.kind))
-        return compute(self, role, store, views, name)
+        return compute(self, role, store, views, name, *rest)
 
     monkeypatch.setattr(frozen.FrozenBackbone, "_computed", computed)
     knobs = {name: value for name, value in KNOBS.items() if name != "feature_views"} | {"weights": weights}

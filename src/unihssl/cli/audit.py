@@ -1,5 +1,6 @@
 """`unihssl audit`"""
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ def audit(
 ) -> None:
     """Measure a model on the unlabeled domain, from a few labels.
 
-    First `--n 100 --out audit.csv` draws images at random; fill in the column label, by hand, for all of them. Then
-    `--labels audit.csv` says how accurate the model is there, calibrates its confidences, and finds the confidence
-    above which at most --max-risk of its answers are wrong. The answer is kept in the run's audit.json, which
-    `unihssl predict` uses.
+    First `--n 100 --out audit.csv` draws images at random. Label all of them: `unihssl label audit.csv`, or by hand in
+    the column label. Then `--labels audit.csv` says how accurate the model is there, calibrates its confidences, and
+    finds the confidence above which at most --max-risk of its answers are wrong. The answer is kept in the run's
+    audit.json, which `unihssl predict` uses.
     """
     import json as json_format
 
@@ -41,10 +42,11 @@ def audit(
     model, settings = load_model(run, device), settings_of(folder)
     if out is not None:
         size = draw_audit(folder, model, settings, out, n, seed=seed, unlabeled=one_source(unlabeled))
-        then = f"unihssl audit {run} --labels {out}" + "".join(f" --unlabeled {source}" for source in unlabeled)
+        again = [word for source in unlabeled for word in ("--unlabeled", source)]
+        then = shlex.join(["unihssl", "audit", str(run), "--labels", str(out), *again])
         lines = [
             f"{n} of {size} images, drawn at random -> {out}",
-            f"Label them with: unihssl label {out}",
+            f"Label them with: {shlex.join(['unihssl', 'label', str(out)])}",
             f"Then: {then}",
         ]
         if left_out := len(folder.read_suggested()):

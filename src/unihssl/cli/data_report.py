@@ -10,18 +10,19 @@ def show_report(report: dict[str, Any]) -> None:
     """Print what `pair_report` found."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     domains = {role: report[role] for role in ("labeled", "unlabeled")}
     table = Table("", *domains, title="Data", title_justify="left")
     for title, cell in ROWS.items():
-        table.add_row(title, *(cell(domain) for domain in domains.values()))
+        table.add_row(title, *(Text(cell(domain)) for domain in domains.values()))
     targets: dict[str, int] = domains["unlabeled"]["target_labels"]
     titles = [*(f"{role}: train, test" for role in domains), *["target labels"] * bool(targets)]
     classes = Table("class", *titles, title="Images", title_justify="left")
     for name in domains["labeled"]["classes"]:
         counts = [domain["classes"][name] for domain in domains.values()]
         own = [f"{targets[name]:,}"] if targets else []
-        classes.add_row(name, *(f"{count['train']:,}, {count['test']:,}" for count in counts), *own)
+        classes.add_row(Text(name), *(f"{count['train']:,}, {count['test']:,}" for count in counts), *own)
     classes.add_row("unknown (all train)", "", f"{domains['unlabeled']['unknown']:,}")
     console = Console()
     console.print(table)

@@ -24,12 +24,16 @@ class TerminalDisplay(Display):
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
         self._live = self.console.is_terminal and not quiet
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[values]}", table_column=Column(ratio=1, no_wrap=True)),  # what room is left
+            TextColumn(
+                "{task.fields[values]}",
+                markup=False,
+                table_column=Column(ratio=1, no_wrap=True),  # what room is left
+            ),
             console=self.console,
             expand=True,
             disable=not self._live,

@@ -23,6 +23,7 @@ def export(
     """
     from unihssl.api import export_run
 
+    was_there = path.exists()
     metadata = export_run(run, path, int8=int8, labeled=labeled, unlabeled=one_source(unlabeled), max_loss=max_loss)
     if json:
         return print_json(metadata | {"out": str(path)})
@@ -31,5 +32,7 @@ def export(
         accuracy = "accuracy" if of["held_out"] else "agreement"
         numbers = f"{100 * of['float']:.1f}% as float, {100 * of['int8']:.1f}% as int8"
         typer.echo(f"{role} domain, {of['n']} {kind} samples: {accuracy} {numbers}")
+    if was_there:
+        typer.echo(f"note: {path} was there before and has been replaced", err=True)
     size = "images of any size" if metadata["stored_size"] else "vectors"
     typer.echo(f"{metadata['method']} on {metadata['backbone']}, takes {size} -> {path}")

@@ -87,6 +87,7 @@ def show_result(result: dict[str, Any], as_json: bool, domains: Sequence[str] = 
         return print_json(result)
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     measured = {name: result[name] for name in ("pooled", "labeled", "unlabeled") if name in result}
     if not measured:
@@ -99,11 +100,13 @@ def show_result(result: dict[str, Any], as_json: bool, domains: Sequence[str] = 
     labels = {"pooled": "both, pooled", "labeled": "labeled domain", "unlabeled": "unlabeled domain"}
     for name, part in (measured | result.get("sources", {})).items():
         numbers = [*(part["accuracy_by_rule"][rule] for rule in rules), part["class_mean_accuracy"], part["macro_f1"]]
-        table.add_row(labels.get(name, f"  {name}"), str(part["n"]), *(f"{100 * number:.1f}%" for number in numbers))
+        shares = (f"{100 * number:.1f}%" for number in numbers)
+        table.add_row(Text(labels.get(name, f"  {name}")), str(part["n"]), *shares)
     Console().print(table)
     for name in domains:
         if name not in result:
-            hint = f"; give some with: unihssl evaluate {result['run']} --{name} FOLDER" if "run" in result else ""
+            run = shlex.quote(str(result.get("run", "")))
+            hint = f"; give some with: unihssl evaluate {run} --{name} FOLDER" if "run" in result else ""
             typer.echo(f"The {name} domain was not measured: no test images of known class{hint}")
     if "domain_accuracy" in result:
         typer.echo(f"Domain of a test image predicted correctly: {100 * result['domain_accuracy']:.1f}%")

@@ -1,5 +1,6 @@
 """`unihssl predict`"""
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -61,7 +62,7 @@ def predict(
     changes = [*other_version_note(model), *changed_data_notes(model)]
     model.settings = reading(model.settings, dict(map(split_setting, settings)))
     if model.audited is None and max_risk is not None:
-        raise UserError(f"{run}: --max-risk needs an audit: {FIRST_AUDIT.format(run=run)}")
+        raise UserError(f"{run}: --max-risk needs an audit: {FIRST_AUDIT.format(run=shlex.quote(str(run)))}")
     if model.reference is None and unknown_above is not None:
         raise UserError(f"{run}: --unknown-above cannot be told: {NO_REFERENCE}")
     if not to_stdout:
@@ -83,7 +84,7 @@ def predict(
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     if abstained is None:
-        way_out = FIRST_AUDIT.format(run=run)
+        way_out = FIRST_AUDIT.format(run=shlex.quote(str(run)))
         typer.echo(f"note: confidences are not calibrated for the unlabeled domain; to do so: {way_out}", err=True)
     if to_stdout:
         return

@@ -1,5 +1,6 @@
 """`unihssl report`"""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,8 @@ def add_report(run: Path, display: "Display", **sources: Any) -> Path | None:
         path = write_report(run, **sources)
     except (Exception, KeyboardInterrupt) as error:
         why = error.worded(as_options) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        display.note(f"note: the report was not written ({why}); the run is complete. Try: unihssl report {run}")
+        again = shlex.join(["unihssl", "report", str(run)])
+        display.note(f"note: the report was not written ({why}); the run is complete. Try: {again}")
         return None
     display.note(f"Report: {path}")
     return path

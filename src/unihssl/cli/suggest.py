@@ -1,5 +1,6 @@
 """`unihssl suggest`"""
 
+import shlex
 from pathlib import Path
 
 import typer
@@ -53,5 +54,6 @@ def suggest(
     if own and not with_labels:
         typer.echo(f"note: {own} target labels of this run are not in {out}; --with-labels adds them", err=True)
     typer.echo(f"{n} of {chosen_from} images -> {out}")
-    typer.echo(f"Label them with: unihssl label {out}")
-    typer.echo(f"Then train with: unihssl train --target-labels {out} ...")
+    file = shlex.quote(str(out))
+    typer.echo(f"Label them with: unihssl label {file}")
+    typer.echo(f"Then train with: unihssl train --target-labels {file} ...")

@@ -119,7 +119,7 @@ class TrainingDomain:
         self.batch_rows = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
         is_local = self.device == place
         self._prefetcher = None if is_local else Prefetcher(store.samples, len(self.batch_rows), self.device)
-        self._step, self._fetched, self._draws = (0, 0), (-1, -1), 0
+        self._step, self._fetched, self._draws = (0, 0), (-1, -1, 0), 0
         self._orders: dict[tuple[int, int], tuple[Tensor, Tensor]] = {}
 
     def __len__(self) -> int:
@@ -166,12 +166,12 @@ class TrainingDomain:
         return Samples(images, rows, self.views, random, labels)
 
     def _fetch(self) -> None:
-        if self._prefetcher and self._fetched != self._step:
+        stage, step, draws = wanted = (*self._step, self._draws)
+        if self._prefetcher and self._fetched != wanted:
             self.store.check()
-            stage, step = self._step
             here, ahead = (self.rows[self._rows_of(stage, s)[0]] for s in (step, step + 1))
-            self._prefetcher.load((stage, step, self._draws), here, (stage, step + 1, self._draws), ahead)
-        self._fetched = self._step
+            self._prefetcher.load(wanted, here, (stage, step + 1, draws), ahead)
+        self._fetched = wanted
 
     def _rows_of(self, stage: int, step: int) -> tuple[Tensor, Tensor]:
         """The rows of a step, on the host and on the device."""

@@ -1,6 +1,7 @@
 """Byte-identical samples: a test image that also trains would be counted as if it were new."""
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -39,7 +40,7 @@ def _content(domain: Domain, sizes: Counter[int]) -> list[bytes]:
     if isinstance(domain.items, np.ndarray):
         return [_digest(row.tobytes()) for row in domain.items]
     files = zip(domain.items, _file_sizes(domain), strict=True)
-    return [_digest(read_bytes(Path(p), MOST_IMAGE)) if sizes[size] > 1 else str(p).encode() for p, size in files]
+    return [_digest(read_bytes(Path(p), MOST_IMAGE)) if sizes[size] > 1 else os.fsencode(p) for p, size in files]
 
 
 def _file_sizes(domain: Domain) -> list[int]:

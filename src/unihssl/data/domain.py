@@ -95,6 +95,9 @@ def _read_unlabeled(source: Any, classes: tuple[Label, ...], settings: Settings)
     if listed.classes and settings.unlabeled_layout == "auto" and _is_mere_nesting(source, listed.classes, classes):
         folders = first_few(sorted(map(str, listed.classes)))
         note = f"{listed.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
+        inner = {name.split("/")[1] for name in listed.names if name.count("/") > 1}
+        if inner and inner <= set(map(str, classes)):
+            note += f"; below them are folders of the classes: did you mean {listed.name}/{folders}?"
         return replace(listed, labels=[None] * len(listed), notes=(*listed.notes, note))
     return listed
 

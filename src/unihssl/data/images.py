@@ -11,6 +11,7 @@ from PIL import ExifTags, Image, ImageOps, TiffImagePlugin, UnidentifiedImageErr
 
 from unihssl.data import dicom, tiff
 from unihssl.data.image_format import HEAD, PILLOW, is_dicom, is_known, is_tiff
+from unihssl.errors import UserError
 from unihssl.plain_files import check_regular
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".jfif", ".jpe", ".png", ".webp", ".bmp", ".tif", ".tiff"})
@@ -59,7 +60,7 @@ def _visible_files(folder: Path) -> list[Path]:
     seen: set[tuple[int, int]] = set()
     waiting, linked = [folder], False
     while waiting:
-        for parent, folders, files in os.walk(waiting.pop(0)):
+        for parent, folders, files in os.walk(waiting.pop(0), onerror=_refuse):
             about = Path(parent).stat()
             if (about.st_dev, about.st_ino) in seen:
                 folders.clear()
@@ -70,6 +71,10 @@ def _visible_files(folder: Path) -> list[Path]:
             found += [Path(parent, f) for f in sorted(files) if not f.startswith(".")]
         linked = linked or bool(waiting)
     return sorted(found, key=_place) if linked else found
+
+
+def _refuse(error: OSError) -> None:
+    raise UserError(f"{error.filename}: cannot be read ({error.strerror}); allow it, or move it elsewhere")
 
 
 def _place(path: Path) -> list[tuple[bool, str]]:

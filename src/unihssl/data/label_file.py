@@ -11,6 +11,7 @@ import numpy as np
 
 from unihssl.csv_cells import plain_cell, safe_cell
 from unihssl.data.domain import Domain
+from unihssl.data.readers import known_label
 from unihssl.data.source import Label, csv_rows, first_few
 from unihssl.errors import Setting, UserError
 from unihssl.files import FullPaths, atomic, make_folder
@@ -74,7 +75,7 @@ def run_of(path: Path) -> Path | None:
 def class_numbers(labels: Iterable[Any], classes: Sequence[Label], where: str) -> np.ndarray:
     """The positions (N,) of these labels in `classes`, compared as text."""
     number = {str(name): i for i, name in enumerate(classes)}
-    texts = [str(label) for label in labels]
+    texts = [str(label if (known := known_label(label)) is None else known) for label in labels]  # 3.0 is 3
     if unknown := sorted(set(texts) - set(number)):
         raise UserError(
             f"{where}: the model knows no class {first_few(unknown)}; its classes are {first_few(list(number))}"

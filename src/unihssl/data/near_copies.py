@@ -45,12 +45,14 @@ def _looks(images: Tensor) -> Looks:
 def near_copies(domains: Sequence[Looks], progress: Progress | None = None) -> Tensor:
     """All pairs that look almost the same, (P, 2): rows counted through all domains, the smaller first."""
     hashes, thumbnails, flat = (torch.cat(part) for part in zip(*domains, strict=True))
-    found = []
-    for start in range(0, len(hashes), CHUNK):
-        agreement = hashes[start : start + CHUNK] @ hashes[start:].T  # BITS less twice the bits that differ
-        i, j = (agreement >= BITS - 2 * MOST_BITS).triu(1).nonzero().add(start).unbind(1)
-        alike = (thumbnails[i] * thumbnails[j]).sum(1) >= LEAST_CORRELATION
-        found.append(torch.stack([i, j], 1)[alike & ~flat[i] & ~flat[j]])
+    rows = torch.where(~flat)[0]
+    hashes, thumbnails = hashes[rows], thumbnails[rows]
+    found = [rows.new_empty(0, 2)]
+    for start in range(0, len(rows), CHUNK):
+        part = slice(start, start + CHUNK)
+        agreement = hashes[part] @ hashes[start:].T  # BITS less twice the bits that differ
+        alike = (agreement >= BITS - 2 * MOST_BITS) & (thumbnails[part] @ thumbnails[start:].T >= LEAST_CORRELATION)
+        found.append(rows[alike.triu(1).nonzero() + start])
         if progress:
-            progress(min(start + CHUNK, len(hashes)), len(hashes))
+            progress(min(start + CHUNK, len(rows)), len(rows))
     return torch.cat(found)

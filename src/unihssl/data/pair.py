@@ -21,10 +21,10 @@ from unihssl.data.grey_levels import plain_notes
 from unihssl.data.intensity import Window, decide_windows, float_kinds
 from unihssl.data.placement import place_stores
 from unihssl.data.rendering import Rendering
-from unihssl.data.source import Label, counted
+from unihssl.data.source import Label, counted, first_few
 from unihssl.data.split import Split, keep_in_training, split_domain, thin_classes
 from unihssl.data.store import Store, fill_store, stored_size
-from unihssl.data.survey import array_kind, survey
+from unihssl.data.survey import array_kind, holds_bytes, survey
 from unihssl.data.target_labels import IN_MEMORY, with_target_labels
 from unihssl.data.views import Views
 from unihssl.errors import Setting, UserError
@@ -195,7 +195,9 @@ def _refuse_shared_files(*domains: Domain) -> None:
             except (OSError, ValueError):  # decoding names missing files
                 continue
             if full in seen:
-                raise UserError(f"{domain.name}: {name} is given twice; it could be both trained and tested on")
+                same = len({domain.name for domain in domains}) == 1
+                why = f"; {Setting('labeled')} and {Setting('unlabeled')} are the same" if same else ""
+                raise UserError(f"{domain.name}: {name} is given twice; it could be both trained and tested on{why}")
             seen.add(full)
 
 
@@ -226,6 +228,7 @@ def load_pair(
         domain = replace(domain, notes=(*domain.notes, *notes))
         readable, store = fill_store(domain, how, progress(f"decoding {role}"), cache, waiting)
         part = Part(readable, store, _split(readable, settings), windows)
+        part = _with_notes(part, _untested(part) if settings.test_fraction else [])
         _refuse_black(part)
         return part if windows else _with_notes(part, plain_notes(readable, store, part.split.train))
 
@@ -247,6 +250,15 @@ def load_pair(
 def _split(domain: Domain, settings: Settings) -> Split:
     split = split_domain(domain, settings.test_fraction, settings.seed, settings.split)
     return keep_in_training(split, domain, settings.split)
+
+
+def _untested(part: Part) -> list[str]:
+    """A note on classes that no test sample is of."""
+    domain = part.domain
+    present, tested = (np.unique(domain.labels[rows]) for rows in (domain.known, part.split.test))
+    lost = [str(domain.classes[number]) for number in np.setdiff1d(present, tested)]
+    why = "each has too few samples, or groups" if domain.groups is not None else "each has too few samples"
+    return [f"{domain.name}: no test sample of {first_few(lost)}: {why}"] if lost else []
 
 
 def _refuse_black(part: Part) -> None:
@@ -275,6 +287,9 @@ def _training_windows(
     domain: Domain, settings: Settings, cache: Path | None, progress: Progress
 ) -> tuple[dict[str, Window], list[str]]:
     """What becomes black and white in images of more than 8 bits, from training images alone; nothing without any."""
+    array = domain.items
+    if isinstance(array, np.ndarray) and array.ndim > 2 and settings.intensity == "auto" and holds_bytes(array):
+        return {array_kind(array): Window((0.0,), (255.0,), (0.0, 255.0))}, []
     found = survey(domain, settings.channels, cache, progress, settings.intensity)
     readable = np.setdiff1d(np.arange(len(domain)), found.unreadable)
     if not len(found.rows) or not len(readable):

@@ -13,7 +13,7 @@ from unihssl.config import COLUMN, Settings
 from unihssl.data import catalog
 from unihssl.data.images import SUFFIXES, find_images, left_out
 from unihssl.data.machine import free_memory
-from unihssl.data.source import DOMAIN, SEPARATOR, Label, Source, counted, csv_rows, first_few
+from unihssl.data.source import DOMAIN, PREFIX, SEPARATOR, Label, Source, counted, csv_rows, first_few
 from unihssl.errors import Setting, UserError
 from unihssl.plain_files import check_regular, is_regular, is_there
 
@@ -55,7 +55,7 @@ def check_there(source: str | Path, role: str) -> None:
 
 def is_reference(source: Any) -> bool:
     """Whether it names a domain of the catalog: `catalog:office-31/amazon@ROOT`."""
-    return isinstance(source, str) and source.startswith(catalog.PREFIX)
+    return isinstance(source, str) and source.startswith(PREFIX)
 
 
 def _read_folder(root: Path, settings: Settings, role: str) -> Source:
@@ -84,7 +84,10 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     folders = {d.name for d in root.iterdir() if d.is_dir() and not d.name.startswith((".", "__"))}
     empty = sorted(folders - set(inside))
     if empty and role == "labeled":
-        raise UserError(f"{root}: no images in class folder {first_few(empty)}; fill or remove it")
+        raise UserError(
+            f"{root}: no images in class folder {first_few(empty)}; fill or remove it, or name the folder that holds "
+            "the classes"
+        )
     return Source(str(root), paths, names, labels, notes=tuple(notes))
 
 
@@ -98,8 +101,10 @@ def left_out_note(root: Path) -> str:
 
 def _read_csv(path: Path, settings: Settings, role: str) -> Source:
     """A CSV with an image path in each row, relative to the CSV."""
-    needs_labels = role == "labeled" or settings.target_labels == COLUMN
-    rows = csv_rows(path, [settings.path_column, *([settings.label_column] if needs_labels else [])])
+    needed = {settings.path_column: Setting("path_column")}
+    if role == "labeled" or settings.target_labels == COLUMN:
+        needed[settings.label_column] = Setting("label_column")
+    rows = csv_rows(path, needed)
     if not rows:
         raise UserError(f"{path}: the CSV has no rows")
     names = [row[settings.path_column] or "" for row in rows]
@@ -150,6 +155,11 @@ def _read_arrays(arrays: Any, role: str) -> Source:
         raise UserError(
             f"the {role} array has shape {x.shape} and type {x.dtype}; expected numbers of shape "
             "(N, features), (N, height, width) or (N, height, width, channels)"
+        )
+    if x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] > 4:
+        raise UserError(
+            f"the {role} array has shape {x.shape}, which looks like (N, channels, height, width): pass "
+            "x.transpose(0, 2, 3, 1), channels last"
         )
     if y is not None and y.ndim != 1:
         raise UserError(f"the {role} labels have shape {y.shape}; expected one label for each of {len(x)} samples")

@@ -17,6 +17,8 @@ Label = str | int
 DOMAIN = "domain"  # column of the sources that are trained together as one domain
 LONGEST_NAME = 300  # in a message
 SEPARATOR = "|"  # between several sources in one text
+PREFIX = "catalog:"  # of a domain of the catalog: `catalog:office-31/amazon@ROOT`
+FILES = (".csv", ".npz", ".npy")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def joined(sources: Sequence[Source]) -> Source:
     """
     if len(sources) == 1:
         return sources[0]
-    short = [Path(source.name).stem for source in sources]
+    short = [short_name(source.name) for source in sources]
     keys = [name if short.count(name) == 1 else "" for name in short]
     for i, name in enumerate(short):
         numbered = (f"{name}-{number}" for number in itertools.count(i + 1))
@@ -88,6 +90,18 @@ def joined(sources: Sequence[Source]) -> Source:
     )
 
 
+def short_name(source: str) -> str:
+    """What to call a source: a domain of the catalog, a folder, or a file without its suffix.
+
+    >>> short_name("catalog:office-31/amazon@/data"), short_name("scans/site.1"), short_name("scans/b.csv")
+    ('amazon', 'site.1', 'b')
+    """
+    if source.startswith(PREFIX):
+        return source.partition("@")[0].rpartition("/")[2]
+    path = Path(source)
+    return path.stem if path.suffix.lower() in FILES else path.name
+
+
 def first_few(names: Sequence[str], most: int = 8) -> str:
     """The first few names of a list, for a message: `a, b and 7 more`."""
     shown = ", ".join(_on_one_line(str(name)) for name in names[:most])
@@ -105,14 +119,16 @@ def check_names(where: str, names: Iterable[str]) -> None:
         raise UserError(f"{where}: rename what holds control characters or is not UTF-8: {first_few(strange)}")
 
 
-def csv_rows(path: Path, columns: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of a CSV file that has at least these columns."""
+def csv_rows(path: Path, columns: Iterable[str] | Mapping[str, object]) -> list[dict[str, str]]:
+    """The rows of a CSV file that has at least these columns; of a mapping, those by the settings that name them."""
     try:
         reader = csv.DictReader(io.StringIO(read_text(path, encoding="utf-8-sig"), newline=""), restval="")
         present = reader.fieldnames or []
         for column in columns:
             if column not in present:
-                way_out = ": save it with commas between the columns" if len(present) == 1 and ";" in present[0] else ""
+                way_out = f"; say which it is with {columns[column]}" if isinstance(columns, Mapping) else ""
+                if len(present) == 1 and ";" in present[0]:
+                    way_out = ": save it with commas between the columns"
                 raise UserError(
                     f"{path}: no column '{column}'; its columns are {first_few(present) or 'none'}{way_out}"
                 )

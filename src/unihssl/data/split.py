@@ -1,5 +1,6 @@
 """Training and test samples of each domain: drawn from the run's seed, or fixed by the samples' names."""
 
+import itertools
 import zlib
 from dataclasses import dataclass, field
 
@@ -40,7 +41,7 @@ def split_domain(domain: Domain, fraction: float, seed: int, kind: str = "strati
         test = _grouped(domain, fraction, rng)
     else:
         count = len(known) - int((1 - fraction) * len(known) + 1e-9)
-        strata = _strata(domain)[known] if stratified else np.zeros(len(known), dtype=np.int64)
+        strata = _strata(domain.keep(known), fraction) if stratified else np.zeros(len(known), dtype=np.int64)
         test = known[_stratified(strata, count, rng)]
     train = np.setdiff1d(np.arange(len(domain)), test)
     if len(train) < 2:
@@ -68,7 +69,7 @@ def keep_in_training(split: Split, domain: Domain, kind: str) -> Split:
     """
     chosen = domain.has_target_label
     untouched = np.setdiff1d(np.arange(len(domain)), np.concatenate([split.train, split.test]))
-    reserved = {"reserved": split.test, "search": untouched}.get(kind, untouched)
+    reserved = split.test if kind == "reserved" else untouched
     if len(taken := reserved[chosen[reserved]]):
         names = first_few([domain.names[row] for row in taken])
         raise UserError(
@@ -98,12 +99,14 @@ def thin_classes(train: np.ndarray, labels: np.ndarray, ratio: float, seed: int)
     return np.sort(np.concatenate(kept))
 
 
-def _strata(domain: Domain) -> np.ndarray:
-    """The class of each sample (N,); of several sources, its class and source."""
+def _strata(domain: Domain, fraction: float) -> np.ndarray:
+    """The class of each sample (N,); of several sources, its class and source where enough samples share both."""
     if domain.sources is None:
         return domain.labels
     sources = np.unique(domain.sources, return_inverse=True)[1]
-    return np.asarray(sources * (len(domain.classes) + 1) + domain.labels)
+    both = sources * len(domain.classes) + domain.labels
+    _, membership, sizes = np.unique(both, return_inverse=True, return_counts=True)
+    return np.where(sizes[membership] * fraction >= 1, both, -1 - domain.labels)
 
 
 def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -114,7 +117,7 @@ def _stratified(strata: np.ndarray, count: int, rng: np.random.Generator) -> np.
     exact = sizes * count / len(strata)
     quota = np.minimum(np.floor(exact).astype(int), sizes - 1)
     order = np.lexsort((rng.random(len(sizes)), quota - exact))  # ties are broken at random
-    for stratum in np.resize(order, count * len(sizes)):
+    for stratum in itertools.cycle(order):
         if quota.sum() == count or (quota >= sizes - 1).all():
             break
         quota[stratum] += quota[stratum] < sizes[stratum] - 1

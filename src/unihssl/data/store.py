@@ -19,7 +19,7 @@ from unihssl.data.intensity import Window, float_kinds, window_for
 from unihssl.data.machine import free_memory
 from unihssl.data.rendering import Rendering, scaled
 from unihssl.data.sample_file import MappedFile
-from unihssl.data.source import first_few
+from unihssl.data.source import counted, first_few
 from unihssl.data.survey import array_is_plain, array_kind
 from unihssl.data.values import Values, WrongChannelsError, fitted
 from unihssl.errors import Setting, UserError
@@ -94,7 +94,7 @@ def fill_store(
 
 def _unscaled_notes(name: str, kinds: Mapping[str, int]) -> list[str]:
     return [
-        f"{name}: {count} images are stored as {kind}, of which no training image was: their grey levels are those of "
+        f"{name}: {counted(count, 'image')} stored as {kind}, of which no training image was: grey levels are those of "
         "the file's own window or of its format"
         for kind, count in sorted(kinds.items())
     ]

@@ -149,6 +149,12 @@ def array_is_plain(array: np.ndarray) -> bool:
     return array.dtype == np.uint8 or bool(array.min() >= 0 and array.max() <= (1 if array.dtype.kind == "f" else 255))
 
 
+def holds_bytes(array: np.ndarray) -> bool:
+    """Whether floats are 8-bit images of another type: whole numbers in 0..255, and not in 0..1."""
+    in_range = array.dtype.kind == "f" and array.min() >= 0 and 1 < array.max() <= 255
+    return bool(in_range) and all(np.array_equal(image, np.rint(image)) for image in array)
+
+
 def array_kind(array: np.ndarray) -> str:
     """How an array is stored, for its window."""
     return f"array {array.dtype}"

@@ -15,7 +15,7 @@ BITS, PHOTOMETRIC, ORIENTATION, SAMPLES, SAMPLE_FORMAT, NO_DATA = 258, 262, 274,
 MOST_SAMPLES = 4  # of a pixel, in what Pillow reads: red, green, blue and alpha, or CMYK
 UNSIGNED, SIGNED = 1, 2
 WHITE_IS_ZERO = 0
-ALPHA = (1, 2)  # kinds of extra samples: premultiplied or not
+PREMULTIPLIED, ALPHA = 1, (1, 2)  # kinds of extra samples
 # Codecs that unpack to the size of a tile, whatever is in it: none, LZW, ZIP, PackBits, LZMA, Zstandard.
 CODECS = {1, 5, 8, 32946, 32773, 34925, 50000}
 NEEDED = "reading this TIFF needs tifffile and imagecodecs: pip install 'unihssl[scientific]'"
@@ -95,6 +95,7 @@ def _with_tifffile(content: bytes, channels: int) -> Values:
         nodata = page.nodata if "GDAL_NODATA" in page.tags else None
         orientation, inverted = _tag(page, ORIENTATION, 1), _tag(page, PHOTOMETRIC, 1) == WHITE_IS_ZERO
         has_alpha = bool(page.extrasamples) and page.extrasamples[-1] in ALPHA
+        premultiplied = has_alpha and page.extrasamples[-1] == PREMULTIPLIED
         pixels = _channels_last(pixels, series.axes)
     if pixels.dtype.kind not in "uif":
         raise ValueError(f"its numbers are {pixels.dtype}, not integers or floats")
@@ -103,6 +104,8 @@ def _with_tifffile(content: bytes, channels: int) -> Values:
     if nodata is not None:
         pixels = np.where(pixels == nodata, np.nan, pixels).astype(float_type(pixels))
     pixels, alpha = with_alpha(upright(pixels, orientation), channels if has_alpha else 0, limits)
+    if alpha is not None and premultiplied:
+        pixels = np.minimum(pixels / np.maximum(alpha, 1e-6)[..., None], limits[1]).astype(float_type(pixels))
     return Values(pixels, kind, limits, inverted=inverted, alpha=alpha)
 
 

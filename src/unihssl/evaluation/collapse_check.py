@@ -8,6 +8,7 @@ import numpy as np
 from unihssl.data.source import Label, first_few
 
 NOT_LEARNT = "probably not learnt"  # in the warnings of a failure; others are doubts
+LOST_CLASSES = f"some classes were {NOT_LEARNT}"
 
 # Measured in docs/decisions.md.
 COLLAPSED = 0.6  # least variety of the predictions, as a share of the labels' variety
@@ -41,7 +42,7 @@ def collapse_warnings(
     lost = few & (known * len(predicted) >= EXPECTED * len(labels))
     if lost.any():
         return [
-            f"some classes were {NOT_LEARNT} in the unlabeled domain: hardly any of its samples is predicted as "
+            f"{LOST_CLASSES} in the unlabeled domain: hardly any of its samples is predicted as "
             f"{_names(classes, lost)}. Unless it really lacks them, try {advice}"
         ]
     return []

@@ -110,8 +110,7 @@ class Model:
         """The share of samples whose predicted class is their label (N,)."""
         classes = self.predict(samples)
         truth = _labels_of(classes, labels)
-        class_numbers(truth.tolist(), self.classes_.tolist(), "labels")
-        return float(np.mean(classes.astype(str) == truth.astype(str)))
+        return float(np.mean(classes == self.classes_[class_numbers(truth.tolist(), self.classes_.tolist(), "labels")]))
 
     def probabilities(self, predictions: Predictions) -> np.ndarray:
         """Class probabilities (N, C) by the rule that this model uses."""
@@ -125,7 +124,7 @@ class Model:
     def audit(self, samples: Any, labels: Any, max_risk: float = 0.05, domain: Any = None) -> dict[str, Any]:
         """How good the model is on a domain, from the labels (N,) of a random sample of it.
 
-        Predictions are calibrated by the answer from then on; `save` keeps it.
+        Tables of predictions are calibrated by the answer from then on, `predict_proba` is not; `save` keeps it.
 
         >>> model.audit(x[drawn], y)["accuracy"]
         {'value': 0.81, 'low': 0.719, 'high': 0.882, 'n': 100}
@@ -172,8 +171,8 @@ class Model:
         """
         if self.audited is None:
             raise UserError(f"{Setting('max_risk')} needs an audit of this model: labels of a random sample")
-        risk = risk_answer(self.audited, self.audited["max_risk"] if max_risk is None else max_risk)
-        least = np.inf if risk["threshold"] is None else risk["threshold"]
+        threshold = (self.audited if max_risk is None else risk_answer(self.audited, max_risk))["threshold"]
+        least = np.inf if threshold is None else threshold
         return np.asarray(self.probabilities(predictions).max(1) < least)
 
     def predictions(self, samples: Any) -> Predictions:
@@ -266,6 +265,11 @@ class Model:
         True
         """
         folder = RunFolder(path)
+        is_own = self.folder is not None and folder.path.resolve() == self.folder.resolve()
+        others = folder.path.is_dir() and not folder.model.exists() and any(folder.path.glob("[!.]*"))
+        if others or (folder.is_run and not is_own):
+            what = "a run's folder" if folder.is_run else "a folder of other files"
+            raise UserError(f"{path} is {what}: save the model into a folder of its own")
         folder.write_audit(None)  # that of a model which was there before
         self.write(folder, {"result": self.result, "settings": dataclasses.asdict(self.settings)})
         if self.audited is not None:

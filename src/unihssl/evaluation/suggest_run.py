@@ -1,5 +1,6 @@
 """Images of a finished run's unlabeled domain that are most worth labeling, as a CSV to be filled in."""
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +69,8 @@ def suggest(model: Model, domain: Domain, n: int, *, by: str = "clusters", seed:
     if by == "random":
         return domain.keep(rng.permutation(len(domain))[:n])
     rows = np.sort(rng.permutation(len(domain))[: max(MOST, n)])
-    parts = [_outputs(model, domain, rows[i : i + CHUNK]) for i in range(0, len(rows), CHUNK)]
+    chunks = np.array_split(rows, math.ceil(len(rows) / CHUNK))  # even ones: where no image can be read, it ends here
+    parts = [_outputs(model, domain, chunk) for chunk in chunks]
     readable, probabilities, features = (np.concatenate(column) for column in zip(*parts, strict=True))
     if len(readable) < n:
         raise UserError(f"{domain.name}: only {len(readable)} of its images can be read; {Setting('n')} is {n}")

@@ -3,7 +3,7 @@
 None of them measures accuracy. How well each one chooses is measured in results/trust.md.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -11,21 +11,13 @@ NEIGHBOUR_TEMPERATURE = 0.05  # of soft neighbourhood density, as in its paper
 
 
 def label_free_scores(by_rule: Mapping[str, np.ndarray], rule: str, features: np.ndarray | None) -> dict[str, float]:
-    """All scores by name, from class probabilities (N, C) of every read-out and features (N, D) of the same samples.
+    """All scores by name, from class probabilities (N, C) by every rule and features (N, D) of the same samples.
 
     >>> round(label_free_scores({"argmax": np.eye(3)}, "argmax", None)["corr_c"], 6)
     1.0
     """
     p = by_rule[rule].astype(np.float64)
-    scores = {
-        "confidence": float(p.max(1).mean()),
-        "entropy": -_entropy(p),
-        "infomax": _entropy(p.mean(0, keepdims=True)) - _entropy(p),
-        "bnm": float(np.linalg.norm(p, "nuc") / np.sqrt(len(p) * min(p.shape))),
-        "corr_c": corr_c(p),
-        "prediction_density": neighbourhood_density(p),
-        "agreement": float(np.mean([(other.argmax(1) == p.argmax(1)).mean() for other in by_rule.values()])),
-    }
+    scores = {name: score(p, by_rule) for name, score in OF_PREDICTIONS.items()}
     if features is not None:
         scores |= {"class_ami": class_ami(features, p), "neighbourhood_density": neighbourhood_density(features)}
     return scores
@@ -82,6 +74,18 @@ def neighbourhood_density(features: np.ndarray) -> float:
 def _entropy(p: np.ndarray) -> float:
     """The mean entropy of the rows (N, C)."""
     return float(-(p * np.log(np.maximum(p, 1e-12))).sum(1).mean())
+
+
+# Of class probabilities (N, C), and of those of every rule.
+OF_PREDICTIONS: Mapping[str, Callable[[np.ndarray, Mapping[str, np.ndarray]], float]] = {
+    "confidence": lambda p, _: float(p.max(1).mean()),
+    "entropy": lambda p, _: -_entropy(p),
+    "infomax": lambda p, _: _entropy(p.mean(0, keepdims=True)) - _entropy(p),
+    "bnm": lambda p, _: float(np.linalg.norm(p, "nuc") / np.sqrt(len(p) * min(p.shape))),
+    "corr_c": lambda p, _: corr_c(p),
+    "prediction_density": lambda p, _: neighbourhood_density(p),
+    "agreement": lambda p, rules: float(np.mean([(r.argmax(1) == p.argmax(1)).mean() for r in rules.values()])),
+}
 
 
 def _unit(features: np.ndarray) -> np.ndarray:

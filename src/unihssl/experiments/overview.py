@@ -13,7 +13,10 @@ COLUMNS = {
     "unlabeled": ("accuracy", "unlabeled"),
     "macro F1, unlabeled": ("macro_f1", "unlabeled"),
 }
-GAP = f"gap closed: pooled accuracy between {FLOOR} (0%) and {CEILING}, which trains on the unlabeled domain's labels"
+GAP = (
+    f"gap closed: pooled accuracy between {FLOOR} (0%) and {CEILING}, which trains on the unlabeled domain's labels; "
+    "over the seeds that all three have"
+)
 MARGIN = (
     f"against {METHOD}: pooled accuracy minus that of {METHOD}, and its 95% interval by the corrected resampled t-test "
     "over three seeds or more"
@@ -44,7 +47,9 @@ def _overview(records: Sequence[Record]) -> Table | None:
 def _gap_closed(pooled: Rows, label: str) -> str:
     if not {FLOOR, CEILING} <= pooled.keys():
         return "-"
-    floor, found, ceiling = (sum(pooled[row].values()) / len(pooled[row]) for row in (FLOOR, label, CEILING))
+    rows = [pooled[row] for row in (FLOOR, label, CEILING)]
+    seeds = set.intersection(*map(set, rows))
+    floor, found, ceiling = (sum(row[seed] for seed in seeds) for row in rows)
     return f"{(found - floor) / (ceiling - floor):.0%}" if ceiling > floor else "-"
 
 

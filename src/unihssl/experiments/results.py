@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from unihssl import methods
 from unihssl.config import Settings, changes_result, former_names, knob_fields, parse_saved
-from unihssl.data.catalog import DATASETS, PREFIX
-from unihssl.data.source import SEPARATOR
+from unihssl.data.catalog import DATASETS
+from unihssl.data.source import PREFIX, SEPARATOR, short_name
 from unihssl.errors import UserError
 from unihssl.experiments.paper import METHOD, UNIHSSL
 from unihssl.plain_files import is_folder
@@ -190,7 +190,9 @@ def label_records(records: Sequence[Record]) -> list[Record]:
         for member in members:
             # The variant of a sensitivity study names no method: the paper's goes without saying.
             details = [member.row] if member.experiment == SENSITIVITY and member.row != UNIHSSL else []
-            details += [f"{knob}={values[id(member)].get(knob)}" for knob in differing]
+            details += [
+                f"{knob}={shown if (shown := values[id(member)].get(knob)) != '' else 'none'}" for knob in differing
+            ]
             labels[id(member)] = f"{name} [{', '.join(details)}]" if details else name
     return [replace(record, label=labels[id(record)]) for record in records]
 
@@ -245,5 +247,5 @@ def _by_sources(settings: dict[str, Any]) -> Purpose:
     if all(source.startswith(PREFIX) for source in sources):
         names = [source.removeprefix(PREFIX).partition("@")[0].partition("/") for source in sources]
         return Purpose(names[0][0], "/".join(name[2] for name in names), [])
-    domains = ("+".join(Path(part).name for part in source.split(SEPARATOR)) for source in sources)
+    domains = ("+".join(short_name(part) for part in source.split(SEPARATOR)) for source in sources)
     return Purpose("", "/".join(domain or "?" for domain in domains), [])

@@ -138,8 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _item(self, row: str) -> list[Item]:
         """The image of a row number that the file has; else none."""
-        listed = row.isascii() and row.isdigit() and len(row) < 10
-        return list(self.server.items[int(row) :][:1]) if listed else []
+        listed = row.isascii() and row.isdigit() and len(row) < 10 and int(row) < len(self.server.items)
+        return [self.server.items[int(row)]] if listed else []
 
     def _try(self, send: Callable[[], None]) -> None:
         try:

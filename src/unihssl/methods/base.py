@@ -3,6 +3,7 @@
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import torch
@@ -67,15 +68,16 @@ class Losses:
 
     def total(self) -> Tensor:
         """The objective: the weighted sum of all terms."""
-        return torch.stack([*self.weighted().values()]).sum()
+        return torch.stack([*self.weighted.values()]).sum()
 
+    @cached_property
     def weighted(self) -> dict[str, Tensor]:
-        """Every term as it counts in the objective."""
+        """Every term as it counts in the objective, once all are added."""
         return {name: self.weights[name] * term for name, term in self.terms.items()}
 
     def readings(self) -> dict[str, Tensor]:
         """Everything to log, detached: `terms/NAME`, `weighted/NAME` and `stats/NAME`."""
-        groups = {"terms": self.terms, "weighted": self.weighted(), "stats": self.stats}
+        groups = {"terms": self.terms, "weighted": self.weighted, "stats": self.stats}
         return {f"{group}/{name}": v.detach() for group, values in groups.items() for name, v in values.items()}
 
 
@@ -162,9 +164,10 @@ class Method(nn.Module, Generic[P]):
         else:
             weights = 1 / shares
         if rows is None:
-            return F.cross_entropy(logits, targets, weight=weights)
-        by_sample = rows @ weights
-        return (by_sample * soft_cross_entropy(logits, rows)).sum() / by_sample.sum().clamp(min=1e-12)
+            by_sample, losses = weights[targets], F.cross_entropy(logits, targets, reduction="none")
+        else:
+            by_sample, losses = rows @ weights, soft_cross_entropy(logits, rows)
+        return (by_sample * losses).mean() / self.processes.mean(by_sample).clamp(min=1e-12)
 
     def forward(self, step: Callable[[PairedBatch], Losses], batch: PairedBatch) -> tuple[Tensor, dict[str, Tensor]]:
         """One step of a stage: the objective to differentiate, and everything to log, detached."""

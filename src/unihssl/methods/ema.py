@@ -20,8 +20,8 @@ class EMA(nn.Module):
         averages: list[Tensor] = list(self.network.parameters())
         weights: list[Tensor] = list(network.parameters())
         torch._foreach_lerp_(averages, weights, 1 - self.decay**updates)
-        for buffer, current in zip(self.network.buffers(), network.buffers(), strict=True):
-            buffer.copy_(current)
+        if buffers := list(network.buffers()):
+            torch._foreach_copy_(list(self.network.buffers()), buffers)
 
     @torch.no_grad()
     def copy_to(self, network: nn.Module) -> None:

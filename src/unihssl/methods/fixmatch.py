@@ -48,6 +48,10 @@ class FixMatch(Method[FixMatchParams]):
         confidence, target = weak.detach().softmax(1).max(1)
         trusted = confidence > self.thresholds()[target]
         self.observe(batch.unlabeled.rows, confidence, target)
+        return self._losses(batch, labeled, strong, target, trusted)
+
+    def _losses(self, batch: PairedBatch, labeled: Tensor, strong: Tensor, target: Tensor, trusted: Tensor) -> Losses:
+        """From logits of labeled samples and strong views, the weak views' classes, and which of these count."""
         per_sample = F.cross_entropy(strong, target, reduction="none")
         losses = Losses()
         losses.add("labeled", self.labeled_loss(labeled, batch.all_labeled.y))

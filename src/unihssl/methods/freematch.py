@@ -43,19 +43,15 @@ class FreeMatch(FixMatch):
         self.register_buffer("histogram", torch.full((classes,), 1 / classes))
 
     def step(self, batch: PairedBatch) -> Losses:
-        p, gather = self.params, self.processes.gather
+        gather = self.processes.gather
         labeled, weak, strong = self._logits(batch)
         prediction = weak.detach().softmax(1)
         self._update(gather(prediction))
         confidence, target = prediction.max(1)
         trusted = confidence >= self.thresholds()[target]
-        losses = Losses()
-        losses.add("labeled", self.labeled_loss(labeled, batch.all_labeled.y))
-        per_sample = F.cross_entropy(strong, target, reduction="none")
-        losses.add("pseudo", (trusted * per_sample).mean(), p.lambda_u)
+        losses = self._losses(batch, labeled, strong, target, trusted)
         fairness = fairness_loss(gather(strong), gather(trusted), self.class_means, self.histogram)
-        losses.add("fairness", fairness, p.lambda_fair)
-        losses.log("mask_rate", trusted.float().mean())
+        losses.add("fairness", fairness, self.params.lambda_fair)
         return losses
 
     def thresholds(self) -> Tensor:

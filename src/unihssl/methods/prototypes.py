@@ -30,22 +30,27 @@ class Prototypes(nn.Module):
 
     values: Tensor
     mass: Tensor
+    count: Tensor
 
     def __init__(self, num_classes: int, width: int, mode: Mode, momentum: float, literal_mean: bool) -> None:
         super().__init__()
         self.num_classes, self.mode, self.momentum, self.literal_mean = num_classes, mode, momentum, literal_mean
         self.register_buffer("values", torch.zeros(num_classes, width))  # means (memory) or sums (epoch, full)
-        self.register_buffer("mass", torch.zeros(num_classes))  # samples behind each
+        self.register_buffer("mass", torch.zeros(num_classes))  # samples behind each (memory: batches)
+        # Samples in the sums, whatever their classes; only the literal mean asks.
+        self.register_buffer("count", torch.zeros(()), persistent=literal_mean)
 
     def restart(self) -> None:
         self.values.zero_()
         self.mass.zero_()
+        self.count.zero_()
 
     def add(self, features: Tensor, classes: Tensor, weights: Tensor | None = None) -> None:
         """Add samples to the sums without a gradient (epoch and full)."""
         sums, mass = class_sums(features.detach(), classes, self.num_classes, weights)
         self.values += sums
         self.mass += mass
+        self.count += len(features)
 
     def forward(self, features: Tensor, classes: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Prototypes (C, D) that include this batch, and which classes have one (C,)."""
@@ -59,7 +64,7 @@ class Prototypes(nn.Module):
         else:
             if self.mode == "epoch":  # `full` has the batch in its sums already
                 self.add(features, classes, weights)
-            kept = self._mean(self.values, self.mass, len(features))
+            kept = self._mean(self.values, self.mass, self.count)
         return kept + torch.where(here.unsqueeze(1), means - means.detach(), 0.0), self.mass > 0
 
     def _move(self, means: Tensor, here: Tensor) -> None:
@@ -69,7 +74,7 @@ class Prototypes(nn.Module):
         self.values.copy_(torch.where(here.unsqueeze(1), moved, self.values))
         self.mass += here
 
-    def _mean(self, sums: Tensor, mass: Tensor, count: int) -> Tensor:
+    def _mean(self, sums: Tensor, mass: Tensor, count: int | Tensor) -> Tensor:
         return sums / count if self.literal_mean else class_means(sums, mass)
 
 

@@ -71,7 +71,7 @@ def make_trainer(
         stand_in = kind(lambda: (StandIn(encoders.width), encoders.width), params, task, settings)
         try:
             costs = rehearse(stand_in, data, with_sweeps=frozen is not None)
-        except (RuntimeError, ValueError):
+        except Exception:  # such as of a method that looks into its backbone, which is not there yet
             if frozen:  # whose views it must know
                 raise
             data.settle()  # it only serves the forecast of the time

@@ -10,7 +10,7 @@ import torch
 from unihssl.config import Settings
 from unihssl.data.domain import Domain
 from unihssl.data.pair import DomainPair
-from unihssl.errors import Spell, python_spelling, worded
+from unihssl.errors import Setting, Spell, UserError, python_spelling, worded
 from unihssl.evaluation.changed import changed_data_notes, other_version_note
 from unihssl.evaluation.check_run import check_unlabeled
 from unihssl.evaluation.load import load_model
@@ -66,6 +66,8 @@ def measure(
     knobs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What `evaluate` returns, without warnings; notes spell settings by `spell`. `knobs` say how sources are read."""
+    if isinstance(run, Model) and device != "auto":
+        raise UserError(f"{Setting('device', device)} is for a run's folder; this model is loaded, on {run.device}")
     model = run if isinstance(run, Model) else load_model(run, device)
     folder = RunFolder((model.folder or "this model") if isinstance(run, Model) else run)
     settings = reading(model.settings, knobs or {})

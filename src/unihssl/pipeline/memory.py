@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from unihssl.config import Settings
 from unihssl.errors import Setting, UserError, full_memory, resume_call
 from unihssl.run_folder import RunFolder
 
 
 @contextmanager
-def memory_advice(folder: RunFolder, batch_size: int) -> Iterator[None]:
+def memory_advice(folder: RunFolder, settings: Settings) -> Iterator[None]:
     """While entered, running out of memory is a `UserError` with the way out."""
     try:
         yield
@@ -16,11 +17,14 @@ def memory_advice(folder: RunFolder, batch_size: int) -> Iterator[None]:
         whose = full_memory(error)
         if whose is None:
             raise
-        half, size, head = (
-            Setting("batch_size", max(2, batch_size // 2)),
-            Setting("image_size"),
-            Setting("train", "head"),
-        )
+        half = Setting("batch_size", max(2, settings.batch_size // 2))
+        if settings.train == "head":  # its features are always on the device
+            fewer = Setting("feature_views", 0)
+            raise UserError(
+                f"{folder.path}: the {whose}'s memory is full. Use smaller batches ({half}) or fewer views ({fewer}), "
+                "in a new run"
+            ) from error
+        size, head = Setting("image_size"), Setting("train", "head")
         other = f"smaller batches ({half}) or images ({size}), or {head}, in a new run"
         place = Setting("placement", "host" if whose == "GPU" else "disk")
         again = f"{place} may help when it is resumed ({resume_call(folder.path)})" if folder.is_run else f"{place}"

@@ -77,7 +77,7 @@ def train(
         deterministic_algorithms(settings.deterministic),
         RunLock(folder, resume=resume) if fabric.is_global_zero else nullcontext(),
         torch.random.fork_rng([fabric.device] if fabric.device.type == "cuda" else []),
-        memory_advice(folder, settings.batch_size),
+        memory_advice(folder, settings),
     ):
         if not fabric.is_global_zero:
             display.silence()

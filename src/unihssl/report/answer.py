@@ -12,7 +12,7 @@ from typing import Any
 from unihssl.config import Settings, knob_fields
 from unihssl.data.source import SEPARATOR, counted
 from unihssl.evaluation.audit import share
-from unihssl.evaluation.collapse_check import NOT_LEARNT, doubts
+from unihssl.evaluation.collapse_check import LOST_CLASSES, NOT_LEARNT, doubts
 from unihssl.evaluation.unlabeled_check import in_words
 from unihssl.experiments.paper import FLOOR
 from unihssl.plain_files import is_there
@@ -141,6 +141,8 @@ def verdict(facts: RunFacts, baseline: RunFacts | None = None) -> Verdict:
 def _unmeasured(facts: RunFacts) -> tuple[str, str]:
     """Level and words from label-free evidence alone."""
     warnings = " ".join(facts.result.get("warnings", ()))
+    if LOST_CLASSES in warnings:
+        return "doubt", f"Some classes of domain B were {NOT_LEARNT}"
     if warnings:
         failed = NOT_LEARNT in warnings
         said = f"Domain B was {NOT_LEARNT}" if failed else "It is doubtful that domain B was learnt"

@@ -139,7 +139,8 @@ def matrix(counts: np.ndarray, names: Sequence[str], numbers: bool) -> Markup:
     room = 12.0 + 7.4 * min(max((len(n) for n in names), default=1), 14)  # a wide font's letters
     cell = (WIDTH - room - 4) / len(names)
     top, height = room, room + cell * len(names) + 4
-    parts = []
+    gap = min(1.0, cell / 10)
+    parts = [tag("rect", x=room, y=top, width=cell * len(names), height=cell * len(names), class_="cell")]
     for i, name in enumerate(names):
         at = (i + 0.5) * cell
         if cell >= 9:
@@ -149,16 +150,14 @@ def matrix(counts: np.ndarray, names: Sequence[str], numbers: bool) -> Markup:
             anchor = "start" if len(short) > 2 else "middle"
             parts.append(tag("text", short, transform=turned, text_anchor=anchor))
     totals = counts.sum(1)
-    for i, j in np.ndindex(counts.shape):
-        share = counts[i, j] / totals[i] if totals[i] else 0.0
+    for i, j in np.argwhere(counts):
+        share = counts[i, j] / totals[i]
         x, y = room + j * cell, top + i * cell
         kind = "right" if i == j else "wrong"
         what = f"{names[i]} predicted as {names[j]}: {counts[i, j]} of {totals[i]}"
-        size = {"x": x + 0.5, "y": y + 0.5, "width": cell - 1, "height": cell - 1}
-        parts.append(tag("rect", **size, class_="cell"))
-        if counts[i, j]:
-            parts.append(tag("rect", tag("title", what), **size, class_=kind, fill_opacity=0.12 + 0.88 * share))
-        if numbers and counts[i, j]:
+        size = {"x": x + gap / 2, "y": y + gap / 2, "width": cell - gap, "height": cell - gap}
+        parts.append(tag("rect", tag("title", what), **size, class_=kind, fill_opacity=0.12 + 0.88 * share))
+        if numbers:
             light = "on" if share > 0.55 else "count"
             middle = {"x": x + cell / 2, "y": y + cell / 2 + 4}
             parts.append(tag("text", str(counts[i, j]), **middle, text_anchor="middle", class_=light))

@@ -1,13 +1,13 @@
 """Several runs side by side: accuracies over seeds, differences with their significance, and the check of each run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from unihssl.errors import UserError
 from unihssl.experiments.paper import FLOOR
-from unihssl.experiments.results import PARTS, Record, read_all
+from unihssl.experiments.results import PARTS, Record, label_records, read_all
 from unihssl.experiments.significance import LEVEL, SEEDS_NEEDED, TEST, compare
 from unihssl.experiments.tables import held_out_ratio, summarise
 from unihssl.files import make_folder, write_text
@@ -57,10 +57,11 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     """
     folders = [Path(run) for run in runs]
     records = read_all(folders)
+    pairs = dict.fromkeys((r.dataset, r.pair) for r in records)
+    groups = [label_records([r for r in records if (r.dataset, r.pair) == pair]) for pair in pairs]
+    records = [record for group in groups for record in group]  # with labels that tell the runs of a pair apart
     first = [r for r in records if r.folder.resolve().is_relative_to(folders[0].resolve())] or records
     reference = next((r for r in first if r.label == FLOOR and not RunFolder(folders[0]).is_run), first[0]).label
-    pairs = dict.fromkeys((r.dataset, r.pair) for r in records)
-    groups = [[r for r in records if (r.dataset, r.pair) == pair] for pair in pairs]
     values = {
         "comparisons": [compared(group, reference) for group in groups],
         "runs": [_described(record) for record in records],
@@ -126,6 +127,7 @@ def _difference(values: dict[int, float], reference: dict[int, float], ratio: fl
 def _figures(records: Sequence[Record], labels: list[str], by_part: dict[str, Any]) -> list[Figure]:
     """Mean accuracies of each row, and the accuracy of each class of B."""
     colours = {"labeled": "var(--a)", "unlabeled": "var(--b)"}
+    colours = {part: shade for part, shade in colours.items() if any(by_part[part].values())}
     means = {p: [_fraction(by_part[p][label].values()) for label in labels] for p in colours}
     names = {"labeled": "domain A, labeled", "unlabeled": "domain B, unlabeled"}
     found = [
@@ -166,4 +168,7 @@ def _described(record: Record) -> dict[str, Any]:
         facts = RunFacts.read(record.folder)
     except UserError:
         return {"record": record, "accuracies": [], "verdict": Verdict("doubt", "cannot be read", [])}
-    return {"record": record, "accuracies": accuracies(facts), "verdict": verdict(facts, baseline_beside(facts))}
+    judged = verdict(facts, baseline_beside(facts))
+    warned = [text.partition(". ")[0] for text in facts.result.get("warnings", ())]  # without its advice
+    judged = replace(judged, reasons=[*warned, *judged.reasons])
+    return {"record": record, "accuracies": accuracies(facts), "verdict": judged}

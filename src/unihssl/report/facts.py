@@ -11,7 +11,7 @@ from typing import Any
 
 from unihssl import methods
 from unihssl.config import Settings, knob_fields
-from unihssl.data.source import SEPARATOR
+from unihssl.data.source import FILES, SEPARATOR, short_name
 from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.experiments.paper import FLOOR
@@ -81,8 +81,9 @@ class RunFacts:
 
     def domain(self, role: str) -> str:
         """The name of a domain: its folder's, or its file's with the folder that holds it; of several, all."""
-        sources = map(Path, str(self.settings.get(role, "")).split(SEPARATOR))
-        return " + ".join("/".join(s.parts[-2:] if s.suffix else s.parts[-1:]) or role for s in sources)
+        sources = str(self.settings.get(role, "")).split(SEPARATOR)
+        files = {s: "/".join(Path(s).parts[-2:]) for s in sources if Path(s).suffix.lower() in FILES}
+        return " + ".join(files.get(s, short_name(s)) or role for s in sources)
 
     @property
     def target_labels(self) -> int:

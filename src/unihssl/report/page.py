@@ -10,7 +10,6 @@ import numpy as np
 
 from unihssl import __version__
 from unihssl.data.source import counted
-from unihssl.errors import UserError
 from unihssl.files import make_folder, write_text
 from unihssl.report.answer import accuracies, next_steps, paragraph, verdict
 from unihssl.report.charts import Figure
@@ -66,6 +65,7 @@ def write_report(
 def content(facts: RunFacts, seen: dict[str, Seen], notes: list[str], *, images: bool) -> dict[str, Any]:
     """Everything the template shows."""
     baseline, sampling = baseline_beside(facts), facts.result.get("sampling")
+    said = [*facts.result.get("notes", []), *([sampling] if sampling else []), *notes]
     return {
         "facts": facts,
         "roles": ROLES,
@@ -74,7 +74,7 @@ def content(facts: RunFacts, seen: dict[str, Seen], notes: list[str], *, images:
         "verdict": verdict(facts, baseline),
         "next_steps": next_steps(facts, baseline),
         "warnings": facts.result.get("warnings", []),
-        "notes": [*facts.result.get("notes", []), *([sampling] if sampling else []), *notes],
+        "notes": said if images or not said else ["Notes are left out, as they may name samples: see result.json."],
         "sections": [s for s in sections(facts, seen, images=images) if s.text or s.figures or s.galleries],
         "audit": facts.audit,
         "changed": facts.changed_settings(),
@@ -113,10 +113,8 @@ def sections(facts: RunFacts, seen: dict[str, Seen], *, images: bool) -> list[Se
 
 def render(template: str, values: dict[str, Any]) -> str:
     """A template of this package as text; whatever it shows is escaped."""
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError:
-        raise UserError("reports need Jinja2: pip install jinja2") from None
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     environment = Environment(
         loader=PackageLoader("unihssl.report", "templates"),
         autoescape=True,

@@ -15,7 +15,7 @@ class Metrics:
         self.images = Counter("unihssl_images", "Images that were classified", registry=own)
         self.classes = Counter("unihssl_predicted", "Images by predicted class", ["class"], registry=own)
         self.abstained = Counter("unihssl_abstained", "Images without an answer, by the audit", registry=own)
-        self.held = Gauge("unihssl_body_bytes", "Bytes of requests that are held now", registry=own)
+        self.held = Gauge("unihssl_held_bytes", "Bytes of requests and decoded images that are held now", registry=own)
         self.active = Gauge("unihssl_active_requests", "Requests that are worked on now", registry=own)
         self.seconds = Histogram(
             "unihssl_predict_seconds", "From the whole body to the answer", buckets=SECONDS, registry=own

@@ -29,6 +29,7 @@ from unihssl.training.forecast import TIMED_SECONDS, TOO_LONG, duration
 
 FORMAT = 1  # raise it whenever the same images and backbone would give other features
 BATCH = 64
+SAVE_SECONDS = 30  # between two times that unfinished features are kept
 
 
 class FrozenBackbone:
@@ -110,39 +111,60 @@ class FrozenBackbone:
         key = _key(self.key, store.key, str(self._precision(name)), _definition(views, name.kind), name)
         if self.cache is None:
             return self._computed(role, store, views, name)
-        file = self.cache / f"{key}.npz"
+        file, unfinished = self.cache / f"{key}.npz", self.cache / f"{key}.part.npz"
         with lock_if_possible(self.cache / "locks" / key):
-            found = _read(file, (len(store), self.width))
-            if found is not None:
+            found = _read(file, self.width)
+            if found is not None and len(found) == len(store):
                 return found
-            features = self._computed(role, store, views, name)
-            try:
-                make_folder(self.cache)
-                with atomic(file) as temporary, temporary.open("wb") as out:
-                    np.savez(out, features=features.numpy())  # a zip, which has a checksum
-            except UserError as error:
-                self.display.note(f"note: features are not cached: {error}")
+            features = self._computed(role, store, views, name, unfinished)
+            self._keep(file, features)
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
             return features
+
+    def _keep(self, file: Path, features: Tensor) -> None:
+        try:
+            make_folder(file.parent)
+            with atomic(file) as temporary, temporary.open("wb") as out:
+                np.savez(out, features=features.numpy())  # a zip, which has a checksum
+        except UserError as error:
+            self.display.note(f"note: features are not cached: {error}")
 
     def _precision(self, name: ViewName) -> torch.dtype | None:
         """Full for the test view: its features are those that the finished model, which is tested on them, computes."""
         return None if name.kind == "test" else self.autocast
 
-    def _computed(self, role: str, store: Store, views: Views, name: ViewName) -> Tensor:
+    def _computed(
+        self, role: str, store: Store, views: Views, name: ViewName, unfinished: Path | None = None
+    ) -> Tensor:
+        """Features of all samples; the file `unfinished` has those that a process which was stopped had computed."""
         random = BatchRandom(self.device, seed=seed_for(f"{name.kind} features", name.number))
         progress = self.display.counter(f"features of {role} samples, {name.kind} view {name.number + 1}")
+        features, before = torch.empty(len(store), self.width), 0
+        found = _read(unfinished, self.width) if unfinished else None
+        if found is not None and len(found) % BATCH == 0 and len(found) <= len(store):
+            before = len(found)
+            features[:before] = found
+        begun = saved = time.monotonic()
 
         def batches() -> Iterator[Tensor]:
+            nonlocal saved
             for rows in torch.split(torch.arange(len(store)), BATCH):
                 images = store.take(rows.to(store.samples.device)).to(self.device)
-                yield draw_view(views, name, images, random).contiguous(memory_format=torch.channels_last)
-                done, seconds = int(rows[-1]) + 1, time.monotonic() - begun
+                view = draw_view(views, name, images, random).contiguous(memory_format=torch.channels_last)
+                done = int(rows[-1]) + 1
+                if done <= before:  # drawn all the same: random numbers are used up in order
+                    continue
+                yield view
+                now = time.monotonic()
                 progress(done, len(store))
-                if not self._told and (seconds > TIMED_SECONDS or done == len(store)):
-                    self._say_how_long(seconds / done, len(store) - done + self._left)
+                if not self._told and (now - begun > TIMED_SECONDS or done == len(store)):
+                    self._say_how_long((now - begun) / (done - before), len(store) - done + self._left)
+                if unfinished and now - saved > SAVE_SECONDS and done < len(store):
+                    self._keep(unfinished, features[:done])
+                    saved = now
 
-        begun, features = time.monotonic(), torch.empty(len(store), self.width)
-        encode(self.encoder, batches(), features, self._precision(name))
+        encode(self.encoder, batches(), features[before:], self._precision(name))
         return features
 
     def _say_how_long(self, seconds: float, left: int) -> None:
@@ -181,10 +203,10 @@ def _bytes_of(encoder: nn.Module) -> Iterator[bytes]:
         yield tensor.detach().cpu().contiguous().numpy().tobytes()
 
 
-def _read(file: Path, shape: tuple[int, int]) -> Tensor | None:
-    """Cached features; None if there are none, or not of this shape, or damaged."""
+def _read(file: Path, width: int) -> Tensor | None:
+    """Cached features (N, width); None if there are none, or of another width, or damaged."""
     with suppress(OSError, *BAD_NUMPY), np.load(file, allow_pickle=False) as saved:
         found = saved["features"]
-        if found.shape == shape and found.dtype == np.float32:
+        if found.ndim == 2 and found.shape[1] == width and found.dtype == np.float32:
             return as_tensor(found)
     return None

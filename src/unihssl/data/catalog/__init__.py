@@ -11,10 +11,9 @@ from pathlib import Path
 from unihssl.data.catalog import aerial, digits, isic, office31, office_caltech, office_home, pacs, visda
 from unihssl.data.catalog.check import check, where
 from unihssl.data.catalog.dataset import CatalogDomain, Dataset, plain
-from unihssl.data.source import Source, did_you_mean, first_few
+from unihssl.data.source import PREFIX, Source, did_you_mean, first_few
 from unihssl.errors import UserError
 
-PREFIX = "catalog:"
 DATASETS: dict[str, Dataset] = {
     module.DATASET.name: module.DATASET
     for module in (office31, office_home, visda, isic, pacs, office_caltech, aerial, digits)

@@ -10,6 +10,7 @@ from unihssl.data.catalog.dataset import CatalogDomain, Dataset, Remote
 from unihssl.data.catalog.layouts import levels
 from unihssl.data.source import Source
 from unihssl.errors import UserError
+from unihssl.plain_files import BAD_NUMPY
 
 SIDE = 16
 Arrays = tuple[np.ndarray, np.ndarray]
@@ -68,7 +69,7 @@ def _read_usps(paths: list[Path]) -> Arrays:
         labels = np.concatenate([y for _, y in parts]).astype(np.int64)
     except UserError:
         raise
-    except (OSError, EOFError, ValueError, LookupError) as error:
+    except (OSError, LookupError, *BAD_NUMPY) as error:
         raise UserError(f"{paths[0]}: cannot be read as USPS digits ({error})") from None
     low, high = float(images.min()), float(images.max())
     if low < 0:  # published as -1 to 1

@@ -35,7 +35,7 @@ class LocalLauncher:
     ) -> Generator[tuple[T, R | Exception], None, None]:
         waiting = list(reversed(tasks))
         gpus = assign_gpus(min(self.workers, len(tasks)), visible_gpus())
-        pools = [self._pool(gpu) for gpu in gpus]
+        pools = [self._pool(gpu, len(gpus)) for gpu in gpus]
         running: dict[Future[R], tuple[int, T]] = {}
         not_ours = set(multiprocessing.active_children())  # processes of the caller
         free = list(range(len(pools)))
@@ -48,7 +48,7 @@ class LocalLauncher:
                         try:
                             future = _submit(pools[i], function, task, len(pools))
                         except BrokenProcessPool:  # it died after its last task
-                            pools[i] = self._pool(gpus[i])
+                            pools[i] = self._pool(gpus[i], len(gpus))
                             future = _submit(pools[i], function, task, len(pools))
                         running[future] = i, task
                     for future in wait(running, POLL_SECONDS, FIRST_COMPLETED).done:
@@ -58,7 +58,7 @@ class LocalLauncher:
                         except BrokenProcessPool:
                             outcome = ProcessDiedError("its process died (out of memory?)")
                             pools[i].shutdown()
-                            pools[i] = self._pool(gpus[i])
+                            pools[i] = self._pool(gpus[i], len(gpus))
                         except Exception as error:
                             outcome = error
                         free.append(i)
@@ -70,8 +70,8 @@ class LocalLauncher:
                 for pool in pools:
                     pool.shutdown(cancel_futures=True)
 
-    def _pool(self, gpu: str | None) -> ProcessPoolExecutor:
-        threads = max(1, cpus() // self.workers)
+    def _pool(self, gpu: str | None, workers: int) -> ProcessPoolExecutor:
+        threads = max(1, cpus() // workers)
         context = multiprocessing.get_context("spawn")  # a forked process cannot use a GPU
         return ProcessPoolExecutor(1, context, initializer=_prepare, initargs=(threads, gpu))
 
