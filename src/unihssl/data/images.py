@@ -3,6 +3,7 @@
 import os
 import struct
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,7 +32,11 @@ def find_images(folder: Path) -> list[Path]:
 
     A file without a suffix, or with a number for one, as scanners name theirs, is an image if it begins like one.
     """
-    return [path for path in _visible_files(folder) if is_image(path.name) or _begins_like_one(path)]
+    return images_among(visible_files(folder))
+
+
+def images_among(files: Iterable[Path]) -> list[Path]:
+    return [path for path in files if is_image(path.name) or _begins_like_one(path)]
 
 
 def _begins_like_one(path: Path) -> bool:
@@ -45,13 +50,13 @@ def _begins_like_one(path: Path) -> bool:
         return False
 
 
-def left_out(folder: Path) -> Counter[str]:
-    """Files below a folder that are images, but of a suffix that is not read: how many of each."""
-    suffixes = (Path(path.name.lower().removesuffix(".gz")).suffix for path in _visible_files(folder))
+def left_out(files: Iterable[Path]) -> Counter[str]:
+    """Files that are images, but of a suffix that is not read: how many of each."""
+    suffixes = (Path(path.name.lower().removesuffix(".gz")).suffix for path in files)
     return Counter(suffix for suffix in suffixes if suffix in OTHER_SUFFIXES)
 
 
-def _visible_files(folder: Path) -> list[Path]:
+def visible_files(folder: Path) -> list[Path]:
     """A folder's own files, sorted, before those of its sub-folders. Each real folder is walked once.
 
     Links are followed after all else, so that circles of them end, and folders are found under their own names.

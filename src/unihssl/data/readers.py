@@ -1,7 +1,7 @@
 """Reading what a user points at into a `Source`: a folder, a CSV or NumPy file, arrays, a domain of the catalog."""
 
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +11,7 @@ import numpy as np
 
 from unihssl.config import COLUMN, Settings
 from unihssl.data import catalog
-from unihssl.data.images import SUFFIXES, find_images, left_out
+from unihssl.data.images import SUFFIXES, images_among, left_out, visible_files
 from unihssl.data.machine import free_memory
 from unihssl.data.source import DOMAIN, PREFIX, SEPARATOR, Label, Source, counted, csv_rows, first_few
 from unihssl.errors import Setting, UserError
@@ -60,7 +60,8 @@ def is_reference(source: Any) -> bool:
 
 def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     """A folder of class folders; an unlabeled one may hold images anywhere."""
-    paths, others = find_images(root), left_out_note(root)
+    files = visible_files(root)
+    paths, others = images_among(files), left_out_note(files)
     if not paths:
         found = f"; {others}" if others else ""
         raise UserError(f"{root}: no images found (looked for {', '.join(sorted(SUFFIXES))} in it and below){found}")
@@ -91,12 +92,12 @@ def _read_folder(root: Path, settings: Settings, role: str) -> Source:
     return Source(str(root), paths, names, labels, notes=tuple(notes))
 
 
-def left_out_note(root: Path) -> str:
-    """How many image files below a folder are left out by their suffix, and what to do; empty if there are none."""
-    found = left_out(root)
+def left_out_note(files: Iterable[Path]) -> str:
+    """How many of the files are images that are left out by their suffix, and what to do; empty if there are none."""
+    found = left_out(files)
     kinds = ", ".join(f"{count} {suffix}" for suffix, count in sorted(found.items()))
-    files = "1 file is" if found.total() == 1 else f"{found.total()} files are"
-    return f"{files} left out by suffix ({kinds}): convert to PNG, JPEG or TIFF" if found else ""
+    count = "1 file is" if found.total() == 1 else f"{found.total()} files are"
+    return f"{count} left out by suffix ({kinds}): convert to PNG, JPEG or TIFF" if found else ""
 
 
 def _read_csv(path: Path, settings: Settings, role: str) -> Source:

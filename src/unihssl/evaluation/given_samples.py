@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from unihssl.data.domain import UNKNOWN, Domain
-from unihssl.data.images import SUFFIXES, find_images
+from unihssl.data.images import SUFFIXES, find_images, visible_files
 from unihssl.data.readers import left_out_note, one_array, read
 from unihssl.data.rendering import render
 from unihssl.data.source import check_names
@@ -97,5 +97,5 @@ def _image_paths(samples: Any) -> list[Path] | None:
 def _left_out_notes(samples: Any) -> tuple[str, ...]:
     """A note for each folder in which files are left out by their suffix."""
     given = [Path(s) for s in ([samples] if isinstance(samples, str | Path) else samples)]
-    notes = {folder: left_out_note(folder) for folder in given if is_folder(folder)}
+    notes = {folder: left_out_note(visible_files(folder)) for folder in given if is_folder(folder)}
     return tuple(f"{folder}: {note}" for folder, note in notes.items() if note)

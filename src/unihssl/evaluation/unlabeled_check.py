@@ -66,7 +66,7 @@ def in_words(check: Mapping[str, Any]) -> list[str]:
     if check["view_agreement"] is not None:
         found.append(f"two views of a sample of B get the same class in {check['view_agreement']:.0%} of cases")
     found += [
-        f"the read-out '{rule}' predicts the same class for {agreement:.0%} of B"
+        f"the rule '{rule}' predicts the same class for {agreement:.0%} of B"
         for rule, agreement in check["rule_agreement"].items()
     ]
     if trusted:

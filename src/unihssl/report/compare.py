@@ -67,6 +67,7 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
         "runs": [_described(record) for record in records],
         "test": f"The test: {TEST}; it needs {SEEDS_NEEDED} common seeds or more",
         "parts": PARTS,
+        "is_measured": any(record.result.get("unlabeled") for record in records),
     }
     path = Path(out)
     page = render("compare.html.j2", values)
@@ -169,6 +170,6 @@ def _described(record: Record) -> dict[str, Any]:
     except UserError:
         return {"record": record, "accuracies": [], "verdict": Verdict("doubt", "cannot be read", [])}
     judged = verdict(facts, baseline_beside(facts))
-    warned = [text.partition(". ")[0] for text in facts.result.get("warnings", ())]  # without its advice
+    warned = [text.partition(". ")[0].partition(": ")[2] for text in facts.result.get("warnings", ())]  # why, no advice
     judged = replace(judged, reasons=[*warned, *judged.reasons])
     return {"record": record, "accuracies": accuracies(facts), "verdict": judged}
