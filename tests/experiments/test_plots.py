@@ -154,6 +154,7 @@ def test_a_subsample_takes_as_many_of_each_group_as_there_are_or_fit():
 
 def test_learning_curves_of_a_real_run_and_of_several_methods(run, tmp_path):
     printed = draw_twice(lambda out: learning_curves([run], out), tmp_path)
+    assert "0.1" in printed and not any("$" in text for text in printed)  # ticks of a logarithmic axis are numbers
     for text in ("unihssl", "pretrain", "adapt", "prototype", "mixup", "mask rate (%)", "oracle (%)", "training step"):
         assert text in printed
     seeds = [fake_run(tmp_path / f"s{s}", [row(1, 2.0 + s), row(2, 1.0)], seed=s) for s in range(3)]

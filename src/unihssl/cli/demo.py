@@ -23,18 +23,14 @@ def demo(
     """Train on real digits that ship with the package: MNIST labeled, UCI unlabeled.
 
     Compares Supervised (labeled data alone) with Uni-HSSL on held-out digits of both domains. Nothing is downloaded;
-    it takes about half a minute on two CPU cores.
+    it takes about a minute on two CPU cores.
     """
     import tempfile
     import time
     from contextlib import nullcontext
-    from dataclasses import replace
 
     from unihssl.cli.display import TerminalDisplay
-    from unihssl.config import Settings
     from unihssl.data import catalog
-    from unihssl.data.catalog.digits import embedded_digits
-    from unihssl.data.readers import read
     from unihssl.experiments.protocol import Protocol
     from unihssl.files import make_folder
     from unihssl.methods.recipe import all_knobs, resolve
@@ -46,9 +42,7 @@ def demo(
     recipes = {method: all_knobs(*resolve(knobs)) for method, knobs in requested.items()}  # refuses bad values early
     if out:
         make_folder(out)
-    named = {"MNIST digits": "mnist", "UCI digits": "uci"}
-    domains = [replace(read(embedded_digits(key), Settings(), "labeled"), name=name) for name, key in named.items()]
-    labeled, unlabeled = domains[::-1] if reverse else domains
+    labeled, unlabeled = catalog.load("digits", "uci/mnist" if reverse else "mnist/uci")
     runs: list[dict[str, Any]] = []
     with (
         nullcontext(str(out)) if out else tempfile.TemporaryDirectory() as folder,

@@ -158,6 +158,8 @@ def _draw_losses(axis: "Axes", groups: Mapping[str, Runs]) -> None:
     if wide:  # losses of zero are not shown
         axis.set_yscale("log")
         axis.set_ylim(max(positive.min() / 1.5, positive.max() / 1e5), positive.max() * 1.5)
+        axis.yaxis.set_major_formatter("{x:g}")  # powers would need the formulas that figures go without
+        axis.yaxis.set_minor_formatter("")
     unweighted = len(groups) == 1 and len(lines) > 1 and term_group(*groups.values()) == "terms"
     what = "loss (terms unweighted)" if unweighted else "loss"
     axis.set_ylabel(f"{what}\nlog scale" if wide else what)
