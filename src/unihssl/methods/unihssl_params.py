@@ -51,7 +51,7 @@ class UniHSSLParams:
 
     lambda_consistency: float = knob(
         0.0,
-        "Weight of consistency: strong views (unlabeled_view=strong) against the classes of the surest pseudo-labels.",
+        "Weight of consistency: strong views (unlabeled_view=strong) against the classes of confident pseudo-labels.",
         low=0,
     )
     consistency_threshold: float = knob(

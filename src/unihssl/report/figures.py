@@ -114,9 +114,9 @@ def confidence_figures(answers: Answers, source: Mapping[str, str]) -> list[Figu
             _legend(reliable),
         ),
         Figure(
-            line_chart(selective, "share answered, surest first", shares=(True, True)),
+            line_chart(selective, "share answered, most confident first", shares=(True, True)),
             "Risk and coverage",
-            "Wrong answers among those given, if only the surest samples are answered.",
+            "Wrong answers among those given, if only the most confident ones are.",
             _legend(selective),
         ),
     ]
@@ -157,7 +157,7 @@ def reliability(confidence: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, 
 
 
 def risk_coverage(confidence: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Shares answered, and the share of wrong answers among the so many surest samples."""
+    """Shares answered, and the share of wrong answers among the so many most confident samples."""
     wrong = ~right[np.argsort(-confidence, kind="stable")]
     n = np.arange(1, len(wrong) + 1)
     first, step = min(FEWEST, len(n)) - 1, max(len(n) // 200, 1)
