@@ -19,7 +19,10 @@ def test_an_audited_run_is_exported_with_its_audit(image_folders, tmp_path):
     outputs = loaded(torch.zeros(3, *about["stored_size"], 3, dtype=torch.uint8))
     assert outputs["calibrated"].shape == (3, 3) and outputs["abstain"].shape == (3,)
     said = unihssl("export", run, path)
-    assert said.stdout == f"unihssl on small_cnn, takes images of any size -> {path}\n" and not said.stderr
+    assert (
+        said.stdout == f"unihssl on small_cnn, takes images of any size -> {path}\n"
+        and said.stderr == f"note: {path} was there before and has been replaced\n"
+    )
     assert unihssl("export", run, path, "--int8").error == f"error: {path}: --int8 is for .onnx files"
     for option in ("--max-loss", "--labeled", "--unlabeled"):
         refused = unihssl("export", run, tmp_path / "other.onnx", option, "2").error

@@ -1,6 +1,7 @@
 """What a run writes down, and what of it outlives a kill."""
 
 import json
+import time
 
 import pytest
 import torch
@@ -98,6 +99,7 @@ def test_tensorboard_shows_a_resumed_run_once(tmp_path):
         for step in steps:
             board.on_log(row(step, loss=float(10 * done + step)))
         board.on_end(None)
+        time.sleep(1.1)  # files of events are ordered by the second in their names
     events = EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     assert [(e.step, e.value) for e in events.Scalars("adapt/loss")] == [(1, 1), (2, 12), (3, 13), (4, 14)]
