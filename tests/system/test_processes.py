@@ -52,6 +52,7 @@ CASES = {name: {"method": name} for name in methods.available()} | {
         "pretrain_epochs": 1,
         "max_steps": 6,  # into the second epoch
     },
+    "unihssl-odd": {"method": "unihssl", "batch_size": 6, "pretrain_epochs": 1},  # three samples for each process
     "unihssl-redrawn": {"method": "unihssl", "max_steps": 6},  # into the second epoch
     "cdan-official": {"method": "cdan", "entropy": "official"},
     "cdan-tllib": {"method": "cdan", "entropy": "tllib", "randomized": 64},

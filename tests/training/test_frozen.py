@@ -142,6 +142,31 @@ def test_features_of_a_stopped_process_are_not_computed_again(image_arrays, weig
     assert files[0] == files[1]
 
 
+def test_a_cache_that_cannot_be_written_is_told_of_once_a_view(
+    image_arrays, weights, tmp_path, monkeypatch, caplog
+) -> None:
+    monkeypatch.setattr(frozen, "BATCH", 8)
+    monkeypatch.setattr(frozen, "SAVE_SECONDS", 0)
+    encoded, encode = [], frozen.encode
+    monkeypatch.setattr(frozen, "encode", lambda *given: encoded.append(given) or encode(*given))
+    (tmp_path / "file").touch()
+    with caplog.at_level("INFO", logger="unihssl"):
+        fit(image_arrays, tmp_path / "run", weights, "supervised", cache=str(tmp_path / "file" / "cache"))
+    told = [message for message in caplog.messages if "features are not cached" in message]
+    assert len(told) == len(encoded) > 1
+
+
+def test_full_memory_names_what_helps_with_features(image_arrays, weights, tmp_path, monkeypatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(frozen, "encode", fail)
+    with pytest.raises(UserError, match=r"smaller backbone or fewer views \(feature_views=0\), in a new"):
+        fit(image_arrays, tmp_path / "a", weights, cache="none")
+    with pytest.raises(UserError, match=r"input_size\), a smaller backbone, in a new run"):
+        fit(image_arrays, tmp_path / "b", weights, feature_views=0, cache="none")
+
+
 def test_unihssl_takes_the_test_view_alone_by_default(image_arrays, weights, tmp_path, monkeypatch) -> None:
     seen, compute = set(), frozen.FrozenBackbone._computed
 

@@ -37,7 +37,7 @@ def check_unlabeled(
     rows = train[spread_rows(len(train), CHECKED)]
     sample = model.predict_store(pair.unlabeled.store, rows)
     predicted = model.probabilities(sample).argmax(1)
-    advice = methods.get(model.method).advice(model.params)
+    advice = methods.get(model.method).advice(settings, model.params)
     labels = pair.labeled.domain.labels[pair.labeled.split.train]
     other_view = _classes_in_another_view(model, pair, settings, rows[:SEEN_AGAIN])
     check = unlabeled_check(

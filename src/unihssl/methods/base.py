@@ -186,7 +186,7 @@ class Method(nn.Module, Generic[P]):
             self.ema.copy_to(self.network)
 
     @classmethod
-    def advice(cls, params: Any) -> str:
+    def advice(cls, settings: Settings, params: Any) -> str:
         """What to try if the unlabeled domain seems not to have been learnt; settings in it as `Setting`s."""
         return "another method"
 

@@ -31,12 +31,13 @@ class UniHSSLParams:
         "BatchNorm statistics for the initial pseudo-labels: the labeled domain's, or the unlabeled one's (AdaBN).",
     )
     labeled_view: Literal["weak", "half_strong"] = knob(
-        "weak", "What the labeled losses see: weak views, or strong ones of half of a step's labeled samples."
+        "weak",
+        "What all losses but mixup see of labeled samples: weak views, or strong ones of half of a step's samples.",
     )
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak",
-        "What the losses but prototype alignment see of unlabeled samples; pseudo-labels and prototypes "
-        "are always made from weak views.",
+        "What the losses but prototype alignment see of unlabeled samples; pseudo-labels and "
+        "prototypes of these are always made from weak views.",
     )
     unlabeled_sampling: Literal["shuffle", "balanced"] = knob(
         "shuffle",

@@ -18,11 +18,11 @@ def memory_advice(folder: RunFolder, settings: Settings) -> Iterator[None]:
         if whose is None:
             raise
         half = Setting("batch_size", max(2, settings.batch_size // 2))
-        if settings.train == "head":  # its features are always on the device
-            fewer = Setting("feature_views", 0)
+        if settings.train == "head":  # batches of features are small; those of images are of a fixed number
+            fewer = f" or fewer views ({Setting('feature_views', 0)})" if settings.feature_views else ""
             raise UserError(
-                f"{folder.path}: the {whose}'s memory is full. Use smaller batches ({half}) or fewer views ({fewer}), "
-                "in a new run"
+                f"{folder.path}: the {whose}'s memory is full. Use smaller images ({Setting('input_size')}), a smaller "
+                f"{Setting('backbone')}{fewer}, in a new run"
             ) from error
         size, head = Setting("image_size"), Setting("train", "head")
         other = f"smaller batches ({half}) or images ({size}), or {head}, in a new run"

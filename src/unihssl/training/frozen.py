@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -117,18 +118,21 @@ class FrozenBackbone:
             if found is not None and len(found) == len(store):
                 return found
             features = self._computed(role, store, views, name, unfinished)
-            self._keep(file, features)
+            if error := self._keep(file, features):
+                self.display.note(f"note: features are not cached: {error}")
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
             return features
 
-    def _keep(self, file: Path, features: Tensor) -> None:
+    def _keep(self, file: Path, features: Tensor) -> UserError | None:
+        """Write features to the cache; what went wrong if that can't be done."""
         try:
             make_folder(file.parent)
             with atomic(file) as temporary, temporary.open("wb") as out:
                 np.savez(out, features=features.numpy())  # a zip, which has a checksum
         except UserError as error:
-            self.display.note(f"note: features are not cached: {error}")
+            return error
+        return None
 
     def _precision(self, name: ViewName) -> torch.dtype | None:
         """Full for the test view: its features are those that the finished model, which is tested on them, computes."""
@@ -146,9 +150,10 @@ class FrozenBackbone:
             before = len(found)
             features[:before] = found
         begun = saved = time.monotonic()
+        pause: float = SAVE_SECONDS  # until what is done is saved: longer each time, as all of it is written again
 
         def batches() -> Iterator[Tensor]:
-            nonlocal saved
+            nonlocal saved, pause
             for rows in torch.split(torch.arange(len(store)), BATCH):
                 images = store.take(rows.to(store.samples.device)).to(self.device)
                 view = draw_view(views, name, images, random).contiguous(memory_format=torch.channels_last)
@@ -160,9 +165,9 @@ class FrozenBackbone:
                 progress(done, len(store))
                 if not self._told and (now - begun > TIMED_SECONDS or done == len(store)):
                     self._say_how_long((now - begun) / (done - before), len(store) - done + self._left)
-                if unfinished and now - saved > SAVE_SECONDS and done < len(store):
-                    self._keep(unfinished, features[:done])
-                    saved = now
+                if unfinished and now - saved > pause and done < len(store):
+                    failed = self._keep(unfinished, features[:done])
+                    saved, pause = now, math.inf if failed else 1.5 * pause
 
         encode(self.encoder, batches(), features[before:], self._precision(name))
         return features
