@@ -11,7 +11,7 @@ from PIL import Image
 from unihssl.config import Settings
 from unihssl.data.domain import Domain
 from unihssl.data.images import find_images
-from unihssl.data.label_file import read_label_file, read_label_rows, run_of, write_label_file
+from unihssl.data.label_file import class_numbers, read_label_file, read_label_rows, run_of, write_label_file
 from unihssl.data.readers import read
 from unihssl.errors import UserError, printable, worded
 from unihssl.files import write_json
@@ -104,3 +104,8 @@ def test_a_folder_that_cannot_be_read_is_named(own_folders, monkeypatch):
     monkeypatch.setattr(os, "scandir", refusing)
     with pytest.raises(UserError, match=r"cannot be read \(Permission denied\); allow it, or move it elsewhere"):
         find_images(labeled)
+
+
+def test_labels_are_whole_floats_or_names_that_look_like_them():
+    assert class_numbers([1.0, "0"], ["0", "1"], "x").tolist() == [1, 0]
+    assert class_numbers([2.0, 1.0], ["1.0", "2.0"], "x").tolist() == [1, 0]

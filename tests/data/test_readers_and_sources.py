@@ -169,6 +169,10 @@ class TestUnlabeledFolders:
         domain = unlabeled_domain(str(images(tmp_path, "deep/cup/1.png", "deep/bowl/1.png")), ABC, DEFAULTS)
         assert re.search(says(tmp_path, "name no class", f"did you mean {tmp_path}/deep?"), domain.notes[0])
 
+    def test_several_folders_above_those_of_the_classes_are_mentioned(self, tmp_path):
+        domain = unlabeled_domain(images(tmp_path, "train/cup/1.png", "val/bowl/1.png"), ABC, DEFAULTS)
+        assert domain.notes[0].endswith("folders of the classes: give one of them, or several sources")
+
     def test_loose_images_beside_folders_are_mentioned(self, tmp_path):
         images(tmp_path, "cup/1.png", "bowl/1.png", "apple/1.png", "stray.png")
         (note,) = unlabeled_domain(tmp_path, ABC, DEFAULTS).notes

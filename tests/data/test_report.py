@@ -36,6 +36,14 @@ def report(folders):
     return pair, pair_report(pair, SETTINGS)
 
 
+def test_classes_that_are_not_tested_are_named(folders):
+    for number, root in enumerate(folders):
+        (root / "z").mkdir()
+        photo(300 + number).save(root / "z" / "one.png")
+    notes = report(folders)[0].labeled.domain.notes
+    assert f"{folders[0]}: no test sample of z: each has too few samples" in notes
+
+
 def test_what_there_is(folders):
     (folders[1] / "x" / "wide.png").parent.mkdir(exist_ok=True)
     photo(7, (96, 48)).save(folders[1] / "x" / "wide.png")

@@ -68,6 +68,10 @@ def test_stored_size(tmp_path, sizes, requested, model_side, expected):
 def test_stored_size_looks_past_unreadable_files(folder):
     damage(folder / "a" / "0.png", "empty")
     assert stored_size([labeled_domain(folder, DEFAULTS)], 0, 224) == (24, 24)
+    for first in folder / "a" / "00.png", folder / "b" / "zz.png":
+        save_noise(first, 60, 60)
+        first.write_bytes(first.read_bytes()[:2000])
+    assert stored_size([labeled_domain(folder, DEFAULTS)], 0, 224) == (24, 24)
 
 
 def test_small_rotated_images_keep_their_upright_size(tmp_path):
@@ -129,7 +133,7 @@ def test_vectors():
         (np.full((2, 4, 4), np.nan), "floats in 0..1"),
         (np.full((2, 4, 4), 300), "int64 in 300..300"),
         (noise(2, 4, 4, 4), r"array of shape \(2, 4, 4, 4\), channels last: 4 channels"),
-        (noise(2, 3, 8, 8), r"\(2, 3, 8, 8\), which looks like \(N, channels, height, width\)"),
+        (noise(2, 3, 8, 8), r"\(2, 3, 8, 8\), which looks like \(N, channels, .* or channels=8 if"),
         (noise(2, 8, 8, 8), r"\(2, 8, 8, 8\), channels last: 8 channels .*this model takes 3"),
         (np.array([[1.0, np.nan]] * 2), "not finite"),
         (np.array([[1.0, np.inf]] * 2), "not finite"),
@@ -138,6 +142,11 @@ def test_vectors():
 def test_bad_arrays(array, message):
     with pytest.raises(UserError, match=message):
         fill_store(unlabeled_domain(array, (0, 1), DEFAULTS), (4, 4))
+
+
+def test_an_array_with_as_many_channels_as_the_settings_say_is_taken():
+    array = noise(2, 3, 8, 8)
+    assert unlabeled_domain(array, (0, 1), Settings(channels=8)).items is array
 
 
 def test_take():

@@ -210,7 +210,7 @@ def test_images_of_pillow_that_cannot_be_taken_are_refused(model, on_vectors):
     assert len(model.predict(Image.new("YCbCr", (4, 4)))) == 1
 
 
-def test_a_model_is_saved_into_a_folder_of_its_own(model, on_vectors, vector_arrays, image_arrays, tmp_path):
+def test_a_model_is_saved_into_a_folder_of_its_own(model, on_vectors, vector_arrays, tmp_path, monkeypatch):
     (tmp_path / "README.md").write_text("mine")
     with pytest.raises(unihssl.UserError, match="is a folder of other files: save the model into a folder of its own"):
         model.save(tmp_path)
@@ -219,6 +219,10 @@ def test_a_model_is_saved_into_a_folder_of_its_own(model, on_vectors, vector_arr
     with pytest.raises(unihssl.UserError, match="is a run's folder"):
         on_vectors.save(run)
     trained.save(run)  # back to where it comes from
+    monkeypatch.chdir(tmp_path)
+    loaded = unihssl.load("run")
+    monkeypatch.chdir(run)
+    loaded.save(run)
     assert (tmp_path / "README.md").read_text() == "mine"
     assert unihssl.load(run).result["labeled"] == trained.result["labeled"]
 
@@ -232,3 +236,4 @@ def test_labels_may_be_whole_floats(on_vectors, vector_arrays):
 def test_a_loaded_model_is_evaluated_where_it_is(on_vectors, vector_arrays):
     with pytest.raises(unihssl.UserError, match="device='cuda' is for a run's folder; this model is loaded, on cpu"):
         unihssl.evaluate(on_vectors, *vector_arrays, device="cuda")
+    assert unihssl.evaluate(on_vectors, *vector_arrays, device="cpu")["pooled"]["n"] > 0

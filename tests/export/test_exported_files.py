@@ -97,7 +97,7 @@ def test_a_process_without_torch_gets_the_same(exported):
     assert done.stdout.strip() == "same", done.stderr
 
 
-def test_every_read_out_is_among_the_cases():
+def test_every_rule_is_among_the_cases():
     """A method with a prediction rule of its own needs a case."""
     tested = {methods.get(case.split("-")[0]).output.__func__ for case in CASES}
     assert {method.output.__func__ for method in methods.available().values()} == tested

@@ -23,7 +23,7 @@ def export(
     """
     from unihssl.api import export_run
 
-    was_there = path.exists()
+    was_there = path.is_file()  # not a pipe, which is written to
     metadata = export_run(run, path, int8=int8, labeled=labeled, unlabeled=one_source(unlabeled), max_loss=max_loss)
     if json:
         return print_json(metadata | {"out": str(path)})

@@ -97,7 +97,9 @@ def _read_unlabeled(source: Any, classes: tuple[Label, ...], settings: Settings)
         note = f"{listed.name}: sub-folders ({folders}) name no class and are ignored; its accuracy stays unknown"
         inner = {name.split("/")[1] for name in listed.names if name.count("/") > 1}
         if inner and inner <= set(map(str, classes)):
-            note += f"; below them are folders of the classes: did you mean {listed.name}/{folders}?"
+            one = len(listed.classes) == 1
+            note += "; below them are folders of the classes: "
+            note += f"did you mean {listed.name}/{folders}?" if one else "give one of them, or several sources"
         return replace(listed, labels=[None] * len(listed), notes=(*listed.notes, note))
     return listed
 
@@ -105,7 +107,7 @@ def _read_unlabeled(source: Any, classes: tuple[Label, ...], settings: Settings)
 def test_domain(source: Any, classes: tuple[Label, ...], settings: Settings) -> Domain:
     """Read labeled samples to evaluate on. Some of the classes may be missing."""
     listed = joined([read(part, settings, "labeled") for part in several(source)])
-    unknown = _with_likely_names(listed.classes - set(classes), classes)
+    unknown = with_likely_names(listed.classes - set(classes), classes)
     if unknown:
         known = first_few([str(c) for c in classes])
         raise UserError(f"{listed.name}: classes do not match: the model knows no {unknown}; its classes are {known}")
@@ -200,7 +202,7 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool, t
         return
     differences = []
     if extra:
-        differences.append(f"not in the labeled domain: {_with_likely_names(extra, missing)}")
+        differences.append(f"not in the labeled domain: {with_likely_names(extra, missing)}")
     if missing and not may_lack:
         same = {str(c).lower(): f" ({c}?)" for c in source.classes & set(classes)}
         folders = Path(source.name).iterdir() if is_folder(Path(source.name)) else ()
@@ -217,7 +219,7 @@ def _check_classes(source: Source, classes: tuple[Label, ...], may_lack: bool, t
     )
 
 
-def _with_likely_names(names: Iterable[Label], meant: Iterable[Label]) -> str:
+def with_likely_names(names: Iterable[Label], meant: Iterable[Label]) -> str:
     """Names for a message, each with the one that was probably meant: `bowls (bowl?), cat`."""
     known = [str(name) for name in meant]
     near = {name: nearest(name, known) for name in sorted(map(str, names))}

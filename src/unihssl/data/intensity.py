@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from unihssl.config import fixed_window
+from unihssl.data.source import counted
 from unihssl.data.values import Values, float_type
 from unihssl.errors import Setting, UserError
 
@@ -96,7 +97,7 @@ def decide_windows(
             notes.append(f"{name}: warning: {len(images.kinds)} of the training images ({kind}) {found[0]}")
             continue
         notes.append(
-            f"{name}: {len(images.kinds)} images of more than 8 bits ({kind}): {window} become the 256 grey "
+            f"{name}: {counted(len(images.kinds), 'image')} of more than 8 bits ({kind}): {window} become the 256 grey "
             f"levels ({how})"
         )
         for source in sorted(set(sources[measured.kinds == kind].tolist())):

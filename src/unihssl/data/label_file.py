@@ -1,7 +1,7 @@
 """A CSV of images to label: written with empty labels, read back when somebody has filled them in."""
 
 import csv
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unihssl.csv_cells import plain_cell, safe_cell
-from unihssl.data.domain import Domain
+from unihssl.data.domain import Domain, with_likely_names
 from unihssl.data.readers import known_label
 from unihssl.data.source import Label, csv_rows, first_few
 from unihssl.errors import Setting, UserError
@@ -75,12 +75,17 @@ def run_of(path: Path) -> Path | None:
 def class_numbers(labels: Iterable[Any], classes: Sequence[Label], where: str) -> np.ndarray:
     """The positions (N,) of these labels in `classes`, compared as text."""
     number = {str(name): i for i, name in enumerate(classes)}
-    texts = [str(label if (known := known_label(label)) is None else known) for label in labels]  # 3.0 is 3
-    if unknown := sorted(set(texts) - set(number)):
-        raise UserError(
-            f"{where}: the model knows no class {first_few(unknown)}; its classes are {first_few(list(number))}"
-        )
+    texts = [_as_class(label, number) for label in labels]
+    if unknown := set(texts) - set(number):
+        names = with_likely_names(unknown, number)
+        raise UserError(f"{where}: the model knows no class {names}; its classes are {first_few(list(number))}")
     return np.array([number[text] for text in texts], dtype=np.int64)
+
+
+def _as_class(label: Any, classes: Container[str]) -> str:
+    """A label as text: 3.0 is 3, where no class is called 3.0."""
+    known = known_label(label)
+    return str(label) if known is None or str(label) in classes else str(known)
 
 
 def labeled_rows(file: LabelFile, domain: Domain) -> tuple[np.ndarray, np.ndarray]:

@@ -218,7 +218,11 @@ def load_pair(
 
     `progress(title)` returns a function that is called with (done, total).
     """
-    size = (0, 0) if vector_size(source) else stored_size((source, target), settings.image_size, model_side)
+    size = (
+        (0, 0)
+        if vector_size(source)
+        else stored_size((source, target), settings.image_size, model_side, settings.channels)
+    )
     cache = cache_folder(settings.cache)
 
     def load(domain: Domain, role: str) -> Part:
@@ -286,7 +290,10 @@ def _with_plain_window(part: Part, other: Part) -> Part:
 def _training_windows(
     domain: Domain, settings: Settings, cache: Path | None, progress: Progress
 ) -> tuple[dict[str, Window], list[str]]:
-    """What becomes black and white in images of more than 8 bits, from training images alone; nothing without any."""
+    """What becomes black and white in images of more than 8 bits; nothing without any.
+
+    By training images alone, but that whole numbers up to 255 are 8-bit images only if those of all images are.
+    """
     array = domain.items
     if isinstance(array, np.ndarray) and array.ndim > 2 and settings.intensity == "auto" and holds_bytes(array):
         return {array_kind(array): Window((0.0,), (255.0,), (0.0, 255.0))}, []

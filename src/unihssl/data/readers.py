@@ -25,7 +25,7 @@ def read(source: Any, settings: Settings, role: str) -> Source:
     if is_reference(source):
         return catalog.from_reference(source)
     if not isinstance(source, str | Path):
-        return _read_arrays(source, role)
+        return _read_arrays(source, role, settings.channels)
     check_there(source, role)
     path = Path(source)
     if path.is_dir():
@@ -33,7 +33,7 @@ def read(source: Any, settings: Settings, role: str) -> Source:
     if path.suffix.lower() == ".csv":
         return _read_csv(path, settings, role)
     if path.suffix.lower() in (".npz", ".npy"):
-        return _read_numpy(path, role)
+        return _read_numpy(path, role, settings.channels)
     raise UserError(f"{path}: expected a folder, a .csv, an .npz or an .npy file")
 
 
@@ -119,12 +119,12 @@ def _read_csv(path: Path, settings: Settings, role: str) -> Source:
     return Source(str(path), paths, names, labels, values)
 
 
-def _read_numpy(path: Path, role: str) -> Source:
+def _read_numpy(path: Path, role: str, channels: int) -> Source:
     arrays = load_arrays(path)
     if "x" not in arrays:
         raise UserError(f"{path}: expected arrays named 'x' and 'y', found {', '.join(arrays) or 'none'}")
     pair = (arrays["x"], arrays["y"]) if "y" in arrays else arrays["x"]
-    return replace(_read_arrays(pair, role), name=str(path))
+    return replace(_read_arrays(pair, role, channels), name=str(path))
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -141,7 +141,7 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         raise UserError(f"{path}: cannot be read as a NumPy file ({' '.join(str(error).split())[:200]})") from None
 
 
-def _read_arrays(arrays: Any, role: str) -> Source:
+def _read_arrays(arrays: Any, role: str, channels: int) -> Source:
     """`x` or `(x, y)`: x (N, features), (N, height, width) or (N, height, width, channels), y (N,).
 
     A list is always `x`, of N samples.
@@ -157,10 +157,10 @@ def _read_arrays(arrays: Any, role: str) -> Source:
             f"the {role} array has shape {x.shape} and type {x.dtype}; expected numbers of shape "
             "(N, features), (N, height, width) or (N, height, width, channels)"
         )
-    if x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] > 4:
+    if x.ndim == 4 and x.shape[1] in (1, 3) and x.shape[3] > 4 and x.shape[3] != channels:
         raise UserError(
             f"the {role} array has shape {x.shape}, which looks like (N, channels, height, width): pass "
-            "x.transpose(0, 2, 3, 1), channels last"
+            f"x.transpose(0, 2, 3, 1), channels last, or {Setting('channels', x.shape[3])} if they are"
         )
     if y is not None and y.ndim != 1:
         raise UserError(f"the {role} labels have shape {y.shape}; expected one label for each of {len(x)} samples")

@@ -117,7 +117,7 @@ def as_tensor(samples: np.ndarray) -> Tensor:
         return torch.from_numpy(samples)
 
 
-def stored_size(domains: Iterable[Domain], side: int, model_side: int | None) -> tuple[int, int]:
+def stored_size(domains: Iterable[Domain], side: int, model_side: int | None, channels: int = 3) -> tuple[int, int]:
     """Height and width to store images at.
 
     `side` wins if given. Small images that all share one size keep it, and are enlarged on the device if the model
@@ -125,25 +125,35 @@ def stored_size(domains: Iterable[Domain], side: int, model_side: int | None) ->
     """
     if side:
         return side, side
-    shared = _shared_small_size(domains)
+    shared = _shared_small_size(domains, channels)
     if shared:
         return shared
     return (round(model_side * 256 / 224),) * 2 if model_side else (32, 32)
 
 
-def _shared_small_size(domains: Iterable[Domain]) -> tuple[int, int] | None:
+def _shared_small_size(domains: Iterable[Domain], channels: int) -> tuple[int, int] | None:
     """The (height, width) that all images share, if it is small; else None. Stops at the first that differs."""
     shared: tuple[int, int] | None = None
     for domain in domains:
         if isinstance(domain.items, np.ndarray):
-            sizes: Iterable[tuple[int, int]] = [domain.items.shape[1:3]]
+            sizes: Iterable[tuple[tuple[int, int] | None, Path | None]] = [(domain.items.shape[1:3], None)]
         else:
-            sizes = (size for path in domain.items if (size := size_if_readable(path)))
-        for size in sizes:
-            if max(size) > SMALL or (shared is not None and size != shared):
+            sizes = ((size_if_readable(path), path) for path in domain.items)
+        for size, path in sizes:
+            if size == shared or size is None or not (path is None or _is_whole(path, channels)):
+                continue
+            if max(size) > SMALL or shared is not None:
                 return None
             shared = size
     return shared
+
+
+def _is_whole(path: Path, channels: int) -> bool:
+    """Whether the rest of a file, too, is what its first bytes promise."""
+    try:
+        return not decode_in_memory([path], Rendering((1, 1), channels)).unreadable
+    except UserError:
+        return True  # which is raised again when all are decoded
 
 
 def _without_unreadable(domain: Domain, unreadable: dict[int, str]) -> Domain:

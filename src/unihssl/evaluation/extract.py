@@ -60,7 +60,7 @@ def extract_features(source: Any, settings: Settings, progress: Progress) -> Fea
     encoder, architecture, width = _backbone(settings)
     device = torch.device(pick_device(settings.device))
     encoder.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    size = stored_size((domain,), settings.image_size, architecture.side)
+    size = stored_size((domain,), settings.image_size, architecture.side, settings.channels)
     cache = cache_folder(settings.cache)
     measured = survey(domain, settings.channels, cache, progress("measuring"), settings.intensity).measured
     windows, notes = decide_windows(measured, settings.intensity, domain.name)  # from all: nothing is trained or tested

@@ -65,7 +65,7 @@ def load_model(path: str | Path, device: torch.device | str = "cpu") -> Model:
     (model.settings,) = parse_saved(settings or description.get("settings", {}), (Settings,), str(where))
     model.audited = folder.read_audit()
     model.reference = _read_reference(folder, model)
-    model.folder = folder.path
+    model.folder = folder.path.absolute()  # the working folder may change
     return model
 
 

@@ -252,7 +252,9 @@ class Model:
         from unihssl.report.page import write_report  # the one import that points upwards: a method of the public class
 
         if self.folder is None:
-            raise UserError(f"a report needs the folder of the run, which was not kept: train with {Setting('out')}")
+            raise UserError(
+                f"a report needs the folder of the run, which was not kept: train with {Setting('out', 'FOLDER')}"
+            )
         return write_report(
             self.folder, path, images=images, labeled=labeled, unlabeled=unlabeled, device=str(self.device)
         )

@@ -37,7 +37,7 @@ class Predictions:
     model: "Model | None" = dataclasses.field(default=None, repr=False, compare=False)  # whose predictions these are
 
     def __repr__(self) -> str:
-        return f"<Predictions of {len(self.names)} samples; to_frame() shows them>"
+        return f"<Predictions of {len(self.names)} samples; to_frame() shows them, with pandas>"
 
     def is_unknown(self, above: float) -> np.ndarray:
         """(N,) bool: which samples are probably of no class, as their novelty is above this percentile."""

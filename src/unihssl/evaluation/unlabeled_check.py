@@ -57,7 +57,8 @@ def in_words(check: Mapping[str, Any]) -> list[str]:
             f"{told['unlabeled']['value']:.0%} of B ({where}; chance is 50%)"
         )
     else:
-        found.append("the method does not tell the domains apart, so that cannot be checked")
+        why = "the method does not tell the domains apart" if "labeled" in confidence else "no sample of A was held out"
+        found.append(f"whether the model finds the right domain cannot be checked: {why}")
     against = f", against {confidence['labeled']:.2f} on held-out samples of A" if "labeled" in confidence else ""
     found.append(f"mean confidence on training samples of B: {confidence['unlabeled']:.2f}{against}")
     found.append(
