@@ -86,9 +86,9 @@ def running(folder) -> Callable[..., Any]:
     from unihssl.serving.server import address, bind, make_server
 
     @contextmanager
-    def serve(limits: Limits | None = None, token: str | None = None) -> Iterator[str]:
+    def serve(limits: Limits | None = None, token: str | None = None, path: Any = folder) -> Iterator[str]:
         limits = limits or Limits()
-        server = make_server(create_app(open_predictor(folder, "cpu"), limits, token), limits)
+        server = make_server(create_app(open_predictor(path, "cpu"), limits, token), limits)
         with bind("127.0.0.1", 0) as listening:
             thread = threading.Thread(target=server.run, args=([listening],))
             thread.start()

@@ -1,6 +1,7 @@
 """The page in a real browser."""
 
 import base64
+import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -77,7 +78,12 @@ def test_drop_paste_and_choose(page, running, model, images, pngs, tmp_path):
             assert shown.locator(".classes span").first.inner_text() == found.classes[row]
             facts = dict(zip(shown.locator("dt").all_inner_texts(), shown.locator("dd").all_inner_texts(), strict=True))
             assert facts.keys() == {"Confidence", "Domain", "Novelty"}
-            assert facts["Confidence"] == f"{100 * model.calibrated(found)[row].max():.1f}%, calibrated by an audit"
+            how = (
+                "for images like those of the audit, which this one is not"
+                if found.novelty[row] >= 95
+                else "by an audit"
+            )
+            assert facts["Confidence"] == f"{100 * model.calibrated(found)[row].max():.1f}%, calibrated {how}"
             assert shown.locator("img").count() == 2  # the image and its heat map
             assert "stored as" not in shown.inner_text()
         assert ".png: " in page.inner_text("#said")  # read out by screen readers
@@ -92,6 +98,24 @@ def test_drop_paste_and_choose(page, running, model, images, pngs, tmp_path):
         assert "notes.txt: not an image of a known format" in refused.get_by_role("alert").inner_text()
     give(page, "drop", "late.png", pngs[3])  # the service has ended
     assert "The service cannot be reached" in card(page, "late.png").get_by_role("alert").inner_text()
+
+
+def test_files_keep_their_order_and_a_page_without_answers_says_why(page, running, folder, pngs, tmp_path):
+    audit = json.loads((folder / "audit.json").read_text())
+    (tmp_path / "audit.json").write_text(json.dumps(audit | {"threshold": None}))
+    files = [tmp_path / name for name in ("a.png", "b.png", "c.png")]
+    for path, content in zip(files, pngs, strict=False):
+        path.write_bytes(content)
+    for path in folder.iterdir():
+        if path.name != "audit.json":
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+    with running(path=tmp_path) as address:
+        page.goto(address)
+        page.set_input_files("#files", files)
+        assert [card(page, path.name).locator("h3").inner_text() for path in files] == 3 * ["No answer"]
+        assert page.locator("article .name").all_inner_texts() == [path.name for path in files]
+        assert "could not show that 5% of the answers" in page.inner_text("#unanswered")
+        assert "not sure enough" not in page.inner_text("#results")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])

@@ -68,7 +68,15 @@ def serve(
     )
     warnings.simplefilter("ignore")  # of decoders, on files that are not to the letter of a standard
     with bind(host, port) as listening, termination_interrupts():
-        app = create_app(open_predictor(model, device, nearest=shown), limits, token or None)
+        predictor = open_predictor(model, device, nearest=shown)
+        app = create_app(predictor, limits, token or None)
         typer.echo(f"Serving {model} at {address(listening)} (Ctrl-C ends)")
+        audit = predictor.about["audit"]
+        if audit and audit["threshold"] is None:
+            typer.echo(
+                f"note: no image gets an answer: the audit could not show that {100 * audit['max_risk']:g}% of the "
+                "answers or fewer would be wrong; audit with more labels or another --max-risk, then serve again",
+                err=True,
+            )
         with suppress(KeyboardInterrupt):
             make_server(app, limits).run([listening])
