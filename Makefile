@@ -16,6 +16,7 @@ CORE_PACKAGES := -e '.[plots]' pytest pytest-xdist hypothesis
 
 demo: .venv/.installed
 	$(BIN)/unihssl demo
+	@echo "The command unihssl is there after: source $(BIN)/activate"
 
 test: .venv/.installed-dev lint
 	$(BIN)/python -m pytest
@@ -66,6 +67,7 @@ dist: .venv/.installed-dev
 
 .venv/.installed: pyproject.toml requirements.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing into .venv: PyTorch and its CUDA packages, 6 GB; this takes minutes"
 	$(BIN)/python $(PIP) --require-hashes -r requirements.txt
 	$(BIN)/python $(PIP) --no-deps --no-build-isolation -e .
 	touch $@

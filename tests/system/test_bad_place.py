@@ -31,6 +31,13 @@ def test_output_that_cannot_be_written(own_folders, tmp_path):
     assert (tmp_path / "file").read_text() == "own"
 
 
+def test_a_run_among_its_own_images_is_refused(own_folders):
+    folders = own_folders()
+    for folder in folders:
+        message = f"{folder}/run: is inside {folder}, a folder of images: choose another --out"
+        assert message in error(folders, folder / "run") and not (folder / "run").exists()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes where it likes")
 def test_read_only_output(own_folders, tmp_path):
     closed = tmp_path / "closed"

@@ -399,6 +399,9 @@ def test_the_demo_takes_settings_each_method_those_it_knows(tmp_path):
     found = yaml.safe_load((tmp_path / "unihssl-0" / "config.yaml").read_text())
     assert (found["max_steps"], found["unlabeled_view"], found["preset"]) == (2, "weak", "paper")
     assert yaml.safe_load((tmp_path / "supervised-0" / "config.yaml").read_text())["max_steps"] == 2
+    assert unihssl("plot", "confusion", tmp_path / "unihssl-0", "--out", tmp_path / "plots").code == 0
+    assert unihssl("suggest", tmp_path / "unihssl-0", "--n", 5, "--out", tmp_path / "a.csv").code == 0
+    assert unihssl("audit", tmp_path / "unihssl-0", "--n", 5, "--out", tmp_path / "b.csv").code == 0
     for requested, printed in (("unlabeled_vew=weak", "did you mean 'unlabeled_view'"), ("seed=1", "use --seeds")):
         refused = unihssl("demo", "--set", requested)
         assert refused.code == 1 and printed in refused.stderr

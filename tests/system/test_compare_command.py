@@ -21,6 +21,7 @@ def test_methods_are_measured_where_classes_are_known_and_finished_runs_are_kept
     assert "supervised" in printed.stdout and "mcc" in printed.stdout
     assert "own data: accuracy on both test parts pooled, %" in printed.stdout
     assert printed.stdout.rstrip().endswith(f"The runs are in {tmp_path / 'runs'}")
+    assert "steps of all stages: mcc 7, supervised 7" in printed.stdout
     assert {folder.name for folder in (tmp_path / "runs").iterdir()} == {"supervised-0", "mcc-0"}
     written = (tmp_path / "runs" / "mcc-0" / "model.safetensors").stat().st_mtime_ns
     rows = json.loads(unihssl(*call(*image_folders, tmp_path / "runs"), "--json").stdout)["rows"]
@@ -48,7 +49,11 @@ def test_methods_are_ranked_where_no_class_is_known(image_folders, tmp_path):
 
 def test_what_compare_decides_itself_cannot_be_set(image_folders, tmp_path):
     refused = unihssl(*call(*image_folders, tmp_path / "runs"), "--set", "seed=3").error
-    assert refused == "error: --set seed: methods and seeds are chosen by --methods and --seeds"
+    assert (
+        refused == "error: --set seed: methods and seeds are chosen by --methods and --seeds (mcc:original is a preset)"
+    )
+    assert unihssl(*call(*image_folders, tmp_path / "runs"), "--method", "mcc").error.startswith("error: --method: ")
+    assert "--method " not in unihssl("compare", "--help").stdout
     assert not (tmp_path / "runs").exists()
 
 

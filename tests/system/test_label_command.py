@@ -77,9 +77,15 @@ def test_a_run_gives_classes_guesses_and_the_images_of_its_array(image_arrays, t
     run = tmp_path / "run"
     assert train((tmp_path / "a.npz", tmp_path / "b.npz"), run).code == 0
     assert unihssl("suggest", run, "--n", 2, "--out", tmp_path / "todo.csv").code == 0
-    with labeling(tmp_path / "todo.csv") as (_, url):  # the file says which run it is of
+    with labeling(tmp_path / "todo.csv") as (process, url):  # the file says which run it is of
         state = request(f"{url}state")
         assert state["classes"] == ["blue", "green", "red"] and state["has_guesses"]
         assert len(request(f"{url}image/1")) > 60
         guess = request(f"{url}guess/1")
         assert guess["class"] in state["classes"] and 1 / 3 <= guess["confidence"] <= 1
+        for row in range(2):
+            request(f"{url}answer", {"row": row, "label": "red"})
+        process.send_signal(signal.SIGINT)
+        done, measure, learn = process.communicate(timeout=60)[0].splitlines()
+    assert done == "2 of 2 images labeled" and measure.endswith(f"unihssl audit {run} --labels {tmp_path}/todo.csv")
+    assert learn.endswith(f"--config {run}/config.yaml --target-labels {tmp_path}/todo.csv --out NEW")

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,11 @@ def test_only_training_images_without_a_label_are_suggested_and_they_train(finis
     with (tmp_path / "more.csv").open(newline="") as file:
         rows = [(row["path"], row["label"]) for row in csv.DictReader(file)]
     assert len(more) == 5 and {(image, Path(image).parent.name) for image in first} == set(rows[:6])
+    fill(tmp_path / "rest.csv")
+    next_command = shlex.split(told.stdout.splitlines()[-1].removeprefix("Then train with: unihssl "))
+    third = tmp_path / "third"
+    assert unihssl(*(str(third) if word == "NEW" else word for word in next_command)).code == 0
+    assert len(json.loads((third / "split.json").read_text())["unlabeled"]["target_labels"]) == 48
 
 
 def test_audited_and_excluded_images_are_left_out(image_folders, tmp_path):

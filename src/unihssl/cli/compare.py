@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from unihssl.experiments.results import Record
 
 METHODS = "supervised,mcc+sup,unihssl"
+FIXED = ("method", "preset", "seed")  # by --methods and --seeds
 
 
-@with_settings
+@partial(with_settings, hidden=FIXED)
 def compare(
     labeled: str = typer.Option(help="Labeled domain, as for unihssl train."),
     unlabeled: list[str] = typer.Option(help="Unlabeled domain, as for unihssl train."),
@@ -35,8 +37,8 @@ def compare(
     Where classes of the unlabeled domain are known, they measure the methods there. Where none are, the runs are ranked
     by scores that need no label of that domain (`unihssl select`), and the table holds the labeled domain alone.
 
-    All methods train as long as Uni-HSSL would, unless you say how long or name a preset. Repeat the command to resume:
-    finished runs are not trained again.
+    The last stage of every method is as long as Uni-HSSL's, unless you say how long or name a preset; those before it
+    are the method's own. Repeat the command to resume: finished runs are not trained again.
     """
     sources = unlabeled if len(unlabeled) > 1 else unlabeled[0]
     check_sources(labeled, sources)
@@ -48,10 +50,13 @@ def compare(
     from unihssl.experiments.results import read_records
     from unihssl.experiments.selection import select
     from unihssl.pipeline.train import train
+    from unihssl.run_folder import RunFolder
 
     asked = dict(map(split_setting, settings)) | knobs
-    if fixed := asked.keys() & {"seed", "method", "preset"}:
-        raise UserError(f"--set {min(fixed)}: methods and seeds are chosen by --methods and --seeds")
+    if fixed := asked.keys() & set(FIXED):
+        name = min(fixed)
+        option = f"--{name}" if name in knobs else f"--set {name}"
+        raise UserError(f"{option}: methods and seeds are chosen by --methods and --seeds (mcc:original is a preset)")
     recipes = make_recipes(methods, asked)
     folders = []
     with TerminalDisplay(quiet=json) as display:
@@ -87,6 +92,8 @@ def compare(
     if by_class and len(by_class) < len(recipes):
         everywhere = as_options(Setting("sampling", "balanced"))
         typer.echo(f"{', '.join(by_class)} drew labeled classes equally often, the others in turn ({everywhere}: all)")
+    steps = {record.label: RunFolder(record.folder).read_metrics()[-1]["global_step"] for record in records}
+    typer.echo(f"steps of all stages: {', '.join(f'{label} {count}' for label, count in steps.items())}")
     if ranking:
         typer.echo("No class of the unlabeled domain is known, so nothing above says how good a method is there.")
         show_ranking(ranking)
@@ -108,7 +115,7 @@ def show_details(records: Sequence["Record"]) -> None:
 
 
 def make_recipes(rows: str, asked: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The knobs of each row; without a length or a preset it trains as long as the default method would."""
+    """The knobs of each row; without a length or a preset its last stage is as long as the default method's."""
     from unihssl.methods.recipe import LENGTHS, resolve
 
     common = resolve({name: asked[name] for name in ("backbone", "optimizer") if name in asked})[0]

@@ -17,7 +17,9 @@ def demo(
     seed: int = typer.Option(0, min=0, help="First seed."),
     seeds: int = typer.Option(1, min=1, help="Repeat with this many seeds and show the means."),
     settings: list[str] = SETTINGS,
-    out: Path | None = typer.Option(None, help="Keep the run directories here; the same command resumes them."),
+    out: Path | None = typer.Option(
+        None, help="Folder of the runs; the same command resumes them.", show_default="a new temporary one"
+    ),
     json: bool = JSON,
 ) -> None:
     """Train on real digits that ship with the package: MNIST labeled, UCI unlabeled.
@@ -27,7 +29,6 @@ def demo(
     """
     import tempfile
     import time
-    from contextlib import nullcontext
 
     from unihssl.cli.display import TerminalDisplay
     from unihssl.data import catalog
@@ -42,10 +43,10 @@ def demo(
     recipes = {method: all_knobs(*resolve(knobs)) for method, knobs in requested.items()}  # refuses bad values early
     if out:
         make_folder(out)
+    folder = out or Path(tempfile.mkdtemp(prefix="unihssl-demo-"))
     labeled, unlabeled = catalog.load("digits", "uci/mnist" if reverse else "mnist/uci")
     runs: list[dict[str, Any]] = []
     with (
-        nullcontext(str(out)) if out else tempfile.TemporaryDirectory() as folder,
         TerminalDisplay(quiet=json) as ours,
         TerminalDisplay(quiet=True) as baseline,  # need not warn: it cannot learn the unlabeled domain
     ):
@@ -54,19 +55,20 @@ def demo(
                 ours.note(f"{METHODS[method]}, seed {number}")
                 display = ours if method == "unihssl" else baseline
                 begin = time.monotonic()
-                path = Path(folder) / f"{'reverse-' if reverse else ''}{method}-{number}"
+                path = folder / f"{'reverse-' if reverse else ''}{method}-{number}"
                 resume = path.exists()
                 knobs = (recipes if resume else requested)[method] | {"seed": number}  # all of them must agree
                 try:
                     model = train(path, labeled, unlabeled, knobs, resume=resume, display=display)
                 except RunInterruptedError:
-                    what_next = "rerun to continue" if out else "nothing is kept without --out"
+                    what_next = "rerun to continue" if out else f"to continue: unihssl demo --out {folder}"
                     raise RunInterruptedError(f"stopped; {what_next}") from None
                 runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
-        if out or not json:
-            kept = None if out else Path(tempfile.mkdtemp(prefix="unihssl-demo-")) / "report.html"
-            add_report(path, ours, out=kept, labeled=labeled, unlabeled=unlabeled)  # of the last run, which is ours
+        report = add_report(path, ours, labeled=labeled, unlabeled=unlabeled)  # of the last run, which is ours
     _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
+    if not json:
+        typer.echo(f"Open {report} in a browser." if report else f"The runs are in {folder}")
+        typer.echo("Your own images: unihssl train --labeled FOLDER --unlabeled FOLDER --out runs/first")
 
 
 def _show(runs: list[dict[str, Any]], title: str, as_json: bool) -> None:

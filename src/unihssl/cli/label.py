@@ -2,8 +2,12 @@
 
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
+
+if TYPE_CHECKING:
+    from unihssl.run_folder import RunFolder
 
 
 def label(
@@ -55,6 +59,19 @@ def label(
                 server.serve_forever()
             except KeyboardInterrupt:
                 with server.lock:  # an answer on its way is still saved
+                    done = sheet.labeled == len(sheet.rows)
                     how = ["--run", str(run)] if run else ["--classes", classes]
                     again = shlex.join(["unihssl", "label", str(file), *how])
-                    typer.echo(f"{sheet.labeled} of {len(sheet.rows)} images labeled; to continue: {again}")
+                    what_next = _uses(file, folder) if done else f"; to continue: {again}"
+                    typer.echo(f"{sheet.labeled} of {len(sheet.rows)} images labeled{what_next}")
+
+
+def _uses(file: Path, folder: "RunFolder | None") -> str:
+    """The commands that take a file whose images are all labeled."""
+    if folder is None:
+        return f" in {file}"
+    name, run, config = (shlex.quote(str(path)) for path in (file, folder.path, folder.config))
+    return (
+        f"\nto measure the model, if drawn by `unihssl audit`: unihssl audit {run} --labels {name}"
+        f"\nto train with them, if suggested: unihssl train --config {config} --target-labels {name} --out NEW"
+    )

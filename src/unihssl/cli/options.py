@@ -106,7 +106,9 @@ def show_result(result: dict[str, Any], as_json: bool, domains: Sequence[str] = 
     for name in domains:
         if name not in result:
             run = shlex.quote(str(result.get("run", "")))
-            hint = f"; give some with: unihssl evaluate {run} --{name} FOLDER" if "run" in result else ""
+            ways = [f"unihssl evaluate {run} --{name} FOLDER, with a folder for each class"]
+            ways += [f"unihssl audit {run} --n 100 --out audit.csv, to label 100"] if name == "unlabeled" else []
+            hint = f"; to measure it: {'; or '.join(ways)}" if "run" in result else ""
             typer.echo(f"The {name} domain was not measured: no test images of known class{hint}")
     if "domain_accuracy" in result:
         typer.echo(f"Domain of a test image predicted correctly: {100 * result['domain_accuracy']:.1f}%")

@@ -4,7 +4,7 @@ import difflib
 import functools
 import inspect
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Literal
 
 import typer
@@ -20,11 +20,14 @@ METAVAR = {int: "<int>", float: "<float>", str: "<str>"}
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True}  # what is left may be a method's own setting
 
 
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option for every setting that the command has none for; it gets those given as its argument `knobs`."""
+def with_settings(command: Callable[..., None], hidden: Container[str] = ()) -> Callable[..., None]:
+    """Add an option for every setting that the command has none for; it gets those given as its argument `knobs`.
+
+    Those that are `hidden` are not in its help: it refuses them.
+    """
     own = dict(inspect.signature(command).parameters)
     del own["knobs"]
-    options = {name: option for name, option in _options().items() if name not in own}
+    options = {name: option for name, option in _options(hidden).items() if name not in own}
     first = {name: options.pop(name) for name in FIRST if name in options}
     keyword = inspect.Parameter.KEYWORD_ONLY
     context = inspect.Parameter("context", keyword, annotation=typer.Context)
@@ -63,7 +66,7 @@ def method_settings(arguments: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _options() -> dict[str, inspect.Parameter]:
+def _options(hidden: Container[str]) -> dict[str, inspect.Parameter]:
     """An optional parameter for each setting, grouped for the help."""
     found, group = {}, ""
     for name, (spec, kind) in knob_fields(Settings).items():
@@ -74,7 +77,7 @@ def _options() -> dict[str, inspect.Parameter]:
         shown = f"{spec.default:g}" if isinstance(spec.default, float) else str(spec.default)
         shown = "by preset" if group == "Training" else shown  # where the defaults of `Settings` seldom hold
         about: dict[str, Any] = {"help": spec.metadata["help"], "rich_help_panel": None if name in FIRST else group}
-        about |= {"show_default": shown or False}
+        about |= {"show_default": shown or False, "hidden": name in hidden}
         about |= {} if kind is bool else {"metavar": choices or METAVAR[kind]}
         annotation = bool | None if kind is bool else str | None
         default = typer.Option(None, spelled, **about)

@@ -56,4 +56,5 @@ def suggest(
     typer.echo(f"{n} of {chosen_from} images -> {out}")
     file = shlex.quote(str(out))
     typer.echo(f"Label them with: unihssl label {file}")
-    typer.echo(f"Then train with: unihssl train --target-labels {file} ...")
+    config = shlex.quote(str(folder.config))
+    typer.echo(f"Then train with: unihssl train --config {config} --target-labels {file} --out NEW")

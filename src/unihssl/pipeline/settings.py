@@ -10,6 +10,7 @@ from unihssl.data.readers import several
 from unihssl.data.source import SEPARATOR
 from unihssl.errors import Setting, UserError
 from unihssl.methods.recipe import absolute, all_knobs, with_full_paths
+from unihssl.plain_files import is_folder
 from unihssl.run_folder import RunFolder
 
 
@@ -48,6 +49,13 @@ def resumed_settings(folder: RunFolder, asked: Mapping[str, Any]) -> tuple[Setti
 def given_or_saved(source: Any, saved: str) -> Any:
     """The source a resumed run was given again, else the one it began with."""
     return saved if source is None or (isinstance(source, str) and not source) else source
+
+
+def refuse_inside(folder: RunFolder, *sources: Any) -> None:
+    """Stop if a run would be in a folder of images: its plots would be among the images of the next run."""
+    for source in (part for given in sources for part in several(given) if isinstance(part, str | Path)):
+        if is_folder(Path(source)) and folder.path.resolve().is_relative_to(Path(source).resolve()):
+            raise UserError(f"{folder.path}: is inside {source}, a folder of images: choose another {Setting('out')}")
 
 
 def refuse_other_sources(folder: RunFolder, settings: Settings, **sources: Any) -> None:

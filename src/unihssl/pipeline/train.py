@@ -25,7 +25,7 @@ from unihssl.pipeline.describe_run import describe_run, other_threads_note
 from unihssl.pipeline.make_trainer import make_trainer
 from unihssl.pipeline.measure import finish_run, reference_features
 from unihssl.pipeline.memory import memory_advice
-from unihssl.pipeline.settings import given_or_saved, refuse_other_sources, resumed_settings
+from unihssl.pipeline.settings import given_or_saved, refuse_inside, refuse_other_sources, resumed_settings
 from unihssl.run_folder import RunFolder, RunLock
 from unihssl.training.callbacks import Callback, running, with_own
 from unihssl.training.display import Display
@@ -92,6 +92,8 @@ def train(
         if settings.steps and {"epochs", "steps"} <= knobs.keys():
             decides, unused = Setting("steps", settings.steps), Setting("epochs", settings.epochs)
             display.note(f"note: {decides} says how long to train, so {unused} does nothing")
+        if not resumed:
+            refuse_inside(folder, labeled, unlabeled)
         source, target = read_domains(labeled, unlabeled, settings, target_labels)
         if vector_size(source) and not resumed:
             settings, params = resolve({"backbone": "mlp"} | dict(knobs))
