@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -16,14 +17,16 @@ from colour_domains import colour_images
 from unihssl.cli.display import TerminalDisplay
 from unihssl.cli.report import add_report
 from unihssl.errors import UserError
+from unihssl.report.answer import next_steps
 from unihssl.report.charts import matrix
 from unihssl.report.compare import write_comparison
+from unihssl.report.facts import RunFacts
 from unihssl.report.page import write_report
 from unihssl.run_folder import RunFolder
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = {"blue": SCRIPT, "green": "a \"b\" & 'c'", "red": "red"}
-FILE = "\"quoted\" 'name' <b>.png"
+FILE = "\"quoted\" 'n'<b>.png"
 QUICK = {"backbone": "small_cnn", "epochs": 2, "pretrain_epochs": 1, "batch_size": 16, "tensorboard": False}
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -70,13 +73,26 @@ def test_the_report_is_one_file_that_needs_nothing_else(page, run):
         assert title in text
     for title in ("Class proportions", "Features of both domains", "Images of domain B", "How it learnt", "Loss"):
         assert title in text
-    assert "fingerprint" in text and "pretrain_epochs" in text and "Environment" in text
+    assert "fingerprint" in text and "Environment" in text
+    asked = text.split("Settings that were asked for")[1]
+    names = ["test_fraction", "epochs", "batch_size", "log_every", "tensorboard", "pretrain_epochs"]
+    assert re.findall(r"<b><code>(\w+)</code>", asked) == names
+    assert "most confident, right" in text and "The classes take turns" in text
+    assert 'class="thumb far"' in text and 'class="thumb near"' in text
+    assert "Trusted pseudo-labels take part in the loss" in text
 
 
 LOOK = """() => ({
     width: document.documentElement.scrollWidth,
     scripts: document.scripts.length,
     text: document.querySelector('main').textContent,
+    cut: [...document.querySelectorAll('main *')].filter(
+        e => e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).overflowX === 'auto'
+    ).map(e => e.className),
+    copied: [...document.querySelectorAll('code.block')].map(e => {
+        getSelection().selectAllChildren(e);
+        return getSelection().toString();
+    }),
     dark: getComputedStyle(document.body).backgroundColor === 'rgb(20, 23, 26)',
     images: [...document.images].map(image => image.complete && image.naturalWidth > 0),
     figures: [...document.querySelectorAll('figure')].map(figure => {
@@ -90,7 +106,7 @@ LOOK = """() => ({
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium is installed")
 def test_a_browser_draws_every_figure_runs_nothing_and_fetches_nothing(page, run, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    comparison = write_comparison([run], tmp_path / "comparison.html")
+    comparison, facts = write_comparison([run], tmp_path / "comparison.html"), RunFacts.read(run)
     with playwright.sync_playwright() as api:
         browser = api.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for file, width, scheme in ((page, 1280, "light"), (page, 390, "dark"), (comparison, 390, "light")):
@@ -104,10 +120,13 @@ def test_a_browser_draws_every_figure_runs_nothing_and_fetches_nothing(page, run
             tab.goto(file.as_uri())
             seen = tab.evaluate(LOOK)
             assert problems == [] and [url for url in fetched if not url.startswith("data:")] == [file.as_uri()]
-            assert seen["width"] == width  # nothing sticks out
+            assert seen["width"] == width and seen["cut"] == []  # nothing sticks out
             assert seen["scripts"] == 0 and SCRIPT in seen["text"] and seen["dark"] == (scheme == "dark")
             assert all(seen["figures"]) and all(seen["images"])
             if file == page:
+                commands = [line for _, command in next_steps(facts, None) for line in command.splitlines()]
+                copied = [shlex.split(text.replace("\\\n", "")) for text in seen["copied"]]
+                assert len(commands) == 4 and copied[:4] == [shlex.split(command) for command in commands]
                 assert len(seen["figures"]) == 10 and len(seen["images"]) > 8 and FILE in seen["text"]
             tab.close()
         browser.close()
@@ -119,10 +138,13 @@ def test_without_images_nothing_of_a_sample_is_shown(run, tmp_path):
     assert "Where it is right and wrong" in text
     shutil.copytree(run, tmp_path / "noted")
     result = json.loads((tmp_path / "noted" / "result.json").read_text())
-    (tmp_path / "noted" / "result.json").write_text(json.dumps(result | {"notes": ["patient_smith.png is damaged"]}))
+    noted = {"notes": ["patient_smith.png is damaged"], "sampling": "drawn equally often"}
+    (tmp_path / "noted" / "result.json").write_text(json.dumps(result | noted))
     for images in (True, False):
         text = write_report(tmp_path / "noted", images=images).read_text()
         assert ("patient_smith" in text) == images and ("Notes are left out" in text) != images
+        top, _, rest = text.partition("What to do next")
+        assert "Notes on the data" in top and "drawn equally often" in rest and "Notes" not in rest
 
 
 def test_a_matrix_of_many_classes_draws_what_there_is() -> None:
@@ -138,6 +160,7 @@ def test_an_unlabeled_domain_stays_unknown_in_every_part(tmp_path):
     text = write_report(tmp_path / "run").read_text()
     assert "On B it is unknown" in text and text.count('<p class="number unknown">unknown</p>') == 2
     assert "Domain B, unlabeled" not in text and "Domain A, labeled" in text  # confusion matrices
+    assert text.index("Class proportions") < text.index("How sure it is")  # beside the one matrix
     assert "domain B (" not in text and "domain A (18 held-out samples)" in text  # reliability
     assert "For B both are unknown" in text and "Their classes are not known" in text
     assert "B&#39;s predicted one" in text and '<br><span class="bad">is' not in text.split("Images of domain B")[1]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from unihssl.config import Settings, knob_fields
-from unihssl.data.source import SEPARATOR, counted
+from unihssl.data.source import SEPARATOR, counted, first_few
 from unihssl.evaluation.audit import share
-from unihssl.evaluation.collapse_check import LOST_CLASSES, NOT_LEARNT, doubts
+from unihssl.evaluation.collapse_check import LOST_CLASSES, NOT_LEARNT, STARVED, SURE, TOLD
 from unihssl.evaluation.unlabeled_check import in_words
 from unihssl.experiments.paper import FLOOR
 from unihssl.plain_files import is_there
@@ -33,13 +33,14 @@ class Measured:
     high: float = 1.0
     count: str = ""
     source: str = "held-out samples"
+    missing: str = "unknown"  # in place of a value
 
     @property
     def words(self) -> str:
         return (
             f"{percent(self.value)} (95% interval {percent(self.low)} to {percent(self.high)}; {self.count})"
             if self.value is not None
-            else "unknown"
+            else self.missing
         )
 
 
@@ -62,8 +63,13 @@ def accuracies(facts: RunFacts) -> list[Measured]:
             found.append(_measured(NAMES[part], share(right, numbers["n"])))
         elif part == "unlabeled" and facts.audit:
             found.append(_measured(NAMES[part], facts.audit["accuracy"], "a random sample, labeled for the audit"))
-        else:
+        elif part != "pooled":
             found.append(Measured(NAMES[part], None, source="no labels there"))
+        elif all(measured.value is not None for measured in found):
+            source = "B's is of an audit, which draws from the samples that trained, too; A's is of held-out ones"
+            found.append(Measured(NAMES[part], None, source=source, missing="not pooled"))
+        else:
+            found.append(Measured(NAMES[part], None, source="both domains must be measured"))
     return found
 
 
@@ -120,22 +126,48 @@ def _against(facts: RunFacts, baseline: RunFacts | None) -> str:
 
 
 def verdict(facts: RunFacts, baseline: RunFacts | None = None) -> Verdict:
-    """Whether B was learnt: by its labels where there are some, else by what needs none, which are the reasons."""
+    """Whether B was learnt: by its labels where they are enough, else by what needs none, which are the reasons.
+
+    They are enough against a warning where their interval leaves out a failure.
+    """
     reasons = in_words(facts.check) if facts.check else ["this run is of a version that did not check it"]
     a, b, _ = accuracies(facts)
     if b.value is None:
         return Verdict(*_unmeasured(facts), reasons)
+    least = FAILED * (1 if a.value is None else a.value)
     floor = baseline.result.get("unlabeled", {}).get("accuracy") if baseline else None
     against = f"{percent(b.value)}, against {percent(a.value)} on A" if a.value is not None else percent(b.value)
-    if a.value is not None and b.high < FAILED * a.value:
+    if a.value is not None and b.high < least:
         return Verdict("bad", f"Domain B was not learnt: {against}", reasons)
-    if a.value is not None and b.value < FAILED * a.value:
+    if a.value is not None and b.value < least:
         return Verdict("doubt", f"Domain B was hardly learnt, as far as {b.count} can tell: {against}", reasons)
     if floor is not None and b.low <= floor:
         return Verdict("doubt", f"Domain B was not shown to be learnt better than by Supervised: {against}", reasons)
-    if facts.result.get("warnings") or (a.value is not None and b.high < a.value and b.value < a.low):
-        return Verdict("doubt", f"Domain B was learnt in part: {against}", reasons)
-    return Verdict("good", f"Domain B was learnt: {against}", reasons)
+    lost = _lost_classes(facts, least)
+    if lost or (a.value is not None and b.high < a.value and b.value < a.low):
+        but = f"; classes hardly learnt: {first_few(lost)}" if lost else ""
+        return Verdict("doubt", f"Domain B was learnt in part: {against}{but}", reasons)
+    warned = bool(facts.result.get("warnings"))
+    if warned and b.low < least:
+        said = f"It is doubtful that domain B was learnt: {b.count}, too few labels to refute the warning"
+        return Verdict("doubt", said, reasons)
+    but = "; the labels do not confirm the warning" if warned else ""
+    return Verdict("good", f"Domain B was learnt: {against}{but}", reasons)
+
+
+def _lost_classes(facts: RunFacts, least: float) -> list[str]:
+    """Classes of which B's labels show that less than `least` is right; and those a warning names with none right."""
+    warned = LOST_CLASSES in " ".join(facts.result.get("warnings", ()))
+    shares = facts.check["class_shares"]["predicted"] if facts.check and warned else {}
+    named = {name for name, predicted in shares.items() if predicted * len(shares) < STARVED}
+    counts = {
+        name: (row.get(name, 0), sum(row.values())) for name, row in facts.confusions.get("unlabeled", {}).items()
+    }
+    return [
+        name
+        for name, (right, n) in counts.items()
+        if n and (share(right, n)["high"] < least or (name in named and not right))
+    ]
 
 
 def _unmeasured(facts: RunFacts) -> tuple[str, str]:
@@ -149,15 +181,31 @@ def _unmeasured(facts: RunFacts) -> tuple[str, str]:
         return ("bad" if failed else "doubt"), said
     if not facts.check:
         return "doubt", "Whether domain B was learnt is not known"
-    if doubts(facts.check):
-        return "doubt", "Domain B may have been learnt; one sign speaks against it"
+    if signs := _signs(facts.check):
+        return "doubt", f"Domain B may have been learnt, but there is a sign against it: {' and '.join(signs)}"
     return "good", "Nothing speaks against domain B having been learnt, but it was not measured"
+
+
+def _signs(check: Mapping[str, Any]) -> list[str]:
+    """The doubts of the check, in a few words."""
+    told, confidence = check["domain_told"], check["confidence"]
+    found = [f"only {told['mean']:.0%} of the domains told right"] if told and told["mean"] < TOLD else []
+    if confidence["unlabeled"] < SURE:
+        against = f" against {confidence['labeled']:.2f}" if "labeled" in confidence else ""
+        found.append(f"low confidence on B, {confidence['unlabeled']:.2f}{against}")
+    return found
+
+
+def reason_of(warning: str) -> str:
+    """The reason that a warning gives, without its judgement and its advice."""
+    judged = warning.partition(". ")[0]
+    return judged.partition(": ")[2] or judged
 
 
 def next_steps(facts: RunFacts, baseline: RunFacts | None) -> list[tuple[str, str]]:
     """What to do now, each with its command if it has one."""
     run, steps = shlex.quote(str(facts.folder.path)), []
-    if facts.result.get("warnings"):
+    if facts.result.get("warnings") and verdict(facts, baseline).level != "good":
         steps.append(("Read the warning: it says what to try.", ""))
     if facts.audit is None:
         why = "Measure B" if "unlabeled" not in facts.result else "Measure B as a whole, and calibrate the confidences"
@@ -172,7 +220,7 @@ def next_steps(facts: RunFacts, baseline: RunFacts | None) -> list[tuple[str, st
             )
         )
     steps.append(("Use the model.", f"unihssl predict {run} NEW_IMAGES --out predictions.csv"))
-    steps.append(("One run is one draw: other seeds (--seed 1, --seed 2) show how much the numbers vary.", ""))
+    steps.append(("One run is one draw: other seeds (`--seed 1`, `--seed 2`) show how much the numbers vary.", ""))
     return steps
 
 
@@ -185,6 +233,8 @@ def _train_baseline(facts: RunFacts) -> str:
     run, general = facts.folder.path, knob_fields(Settings)
     out = str(run.parent / f"{run.name}-supervised")
     given = ["--labeled", labeled, *(word for part in parts for word in ("--unlabeled", part))]
+    backbone = facts.settings.get("backbone", Settings.backbone)
+    given += ["--set", f"backbone={backbone}"] if backbone != Settings.backbone else []
     changed = [(name, value) for name, value, *_ in facts.changed_settings() if name in general and name != "preset"]
     given += [word for name, value in changed for word in ("--set", f"{name}={value}")]
     train = ["unihssl", "train", *given, "--method", FLOOR, "--out", out]

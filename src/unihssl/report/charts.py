@@ -1,6 +1,7 @@
 """Charts as inline SVG, coloured by the page's CSS variables so that they follow its light or dark theme."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from unihssl.report.markup import join, percent, tag
 WIDTH, HEIGHT = 460.0, 250.0
 LEFT, RIGHT, TOP, BOTTOM = 52.0, 20.0, 18.0, 38.0
 LETTER = 7.0  # about the width of one
+BAR, THICKEST, GAP = 9.0, 28.0, 8.0  # least and largest height of a bar; height between groups of them
 COLOURS = 10  # that the style sheet defines
 
 
@@ -110,27 +112,36 @@ def area_chart(
 
 
 def bar_chart(
-    names: Sequence[str], bars: Sequence[tuple[str, Sequence[float | None]]], most: float | None = None
+    names: Sequence[str],
+    bars: Sequence[tuple[str, Sequence[float | None]]],
+    most: float | None = None,
+    height: float = HEIGHT,
 ) -> Markup:
-    """For each name a group of horizontal bars of shares, up to `most`; `bars` are (colour, values or None)."""
-    row, gap, left = 9.0 * len(bars), 8.0, 116.0
-    height = len(names) * (row + gap) + 26
-    most = most or max([v for _, values in bars for v in values if v is not None] + [0.05])
-    parts = []
+    """For each name a group of horizontal bars of shares, up to `most`; `bars` are (colour, values or None).
+
+    They are as thick as fills the `height`, within reason.
+    """
+    thick = min(max(((height - 26) / len(names) - GAP) / len(bars), BAR), THICKEST)
+    row, left = thick * len(bars), 116.0
+    height = len(names) * (row + GAP) + 26
+    if most is None:
+        most = max([v for _, values in bars for v in values if v is not None] + [0.05])
+        step = ticks(0.0, most)[1]
+        most = step * float(np.ceil(most / step - 1e-9))
+    short, parts = shorten(names, 16), []
     for value in ticks(0.0, most):
         x = left + value / most * (WIDTH - left - 46)
         parts.append(tag("line", x1=x, x2=x, y1=4.0, y2=height - 20, class_="grid"))
         parts.append(tag("text", number(value, True), x=x, y=height - 6, text_anchor="middle"))
     for i, name in enumerate(names):
-        top = 6 + i * (row + gap)
-        parts.append(
-            tag("text", clip(name, 16), tag("title", name), x=left - 8, y=top + row / 2 + 4, text_anchor="end")
-        )
+        top = 6 + i * (row + GAP)
+        parts.append(tag("text", short[name], tag("title", name), x=left - 8, y=top + row / 2 + 4, text_anchor="end"))
         for k, (colour, values) in enumerate(bars):
             share = values[i]
             if share is not None:
                 wide = max(share / most * (WIDTH - left - 46), 0.5)
-                parts.append(tag("rect", x=left, y=top + 9 * k, width=wide, height=8.0, rx=1.5, style=f"fill:{colour}"))
+                size = {"x": left, "y": top + thick * k, "width": wide, "height": thick - 1}
+                parts.append(tag("rect", **size, rx=1.5, style=f"fill:{colour}"))
     return svg(*parts, height=height)
 
 
@@ -139,16 +150,16 @@ def matrix(counts: np.ndarray, names: Sequence[str], numbers: bool) -> Markup:
     room = 12.0 + 7.4 * min(max((len(n) for n in names), default=1), 14)  # a wide font's letters
     cell = (WIDTH - room - 4) / len(names)
     top, height = room, room + cell * len(names) + 4
-    gap = min(1.0, cell / 10)
+    gap, shortened = min(1.0, cell / 10), shorten(names, 14)
     parts = [tag("rect", x=room, y=top, width=cell * len(names), height=cell * len(names), class_="cell")]
     for i, name in enumerate(names):
         at = (i + 0.5) * cell
         if cell >= 9:
-            short = clip(name, 14)
+            short = shortened[name]
             parts.append(tag("text", short, tag("title", name), x=room - 6, y=top + at + 4, text_anchor="end"))
             turned = f"translate({room + at + 4:.1f} {top - 6:.1f}) rotate({-90 if len(short) > 2 else 0})"
             anchor = "start" if len(short) > 2 else "middle"
-            parts.append(tag("text", short, transform=turned, text_anchor=anchor))
+            parts.append(tag("text", short, tag("title", name), transform=turned, text_anchor=anchor))
     totals = counts.sum(1)
     for i, j in np.argwhere(counts):
         share = counts[i, j] / totals[i]
@@ -189,8 +200,24 @@ def number(value: float, share: bool) -> str:
     return percent(value, 0) if share else f"{value:,.6g}"
 
 
-def clip(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def shorten(names: Iterable[str], most: int) -> dict[str, str]:
+    """Each name cut to `most` characters: in the middle, or, where that makes names alike, before they differ.
+
+    >>> shorten(["carcinoma type one", "carcinoma type two", "benign"], 12)
+    {'carcinoma type one': 'carci…pe one', 'carcinoma type two': 'carci…pe two', 'benign': 'benign'}
+    """
+    tail = most // 2
+    short = {
+        name: name if len(name) <= most else f"{name[: most - 1 - tail]}…{name[len(name) - tail :]}" for name in names
+    }
+    for text, count in Counter(short.values()).items():
+        if count > 1 and most > 2:
+            alike = [name for name in short if short[name] == text]
+            letters = enumerate(zip(*alike, strict=False))
+            start = next((i for i, those in letters if len(set(those)) > 1), min(map(len, alike)))
+            rests = shorten([name[start:] for name in alike], most - 1)
+            short |= {name: f"…{rests[name[start:]]}" for name in alike}
+    return short
 
 
 def _curve(frame: Frame, x: np.ndarray, y: np.ndarray, line: Line) -> Markup:

@@ -11,9 +11,9 @@ from unihssl.experiments.results import PARTS, Record, label_records, read_all
 from unihssl.experiments.significance import LEVEL, SEEDS_NEEDED, TEST, compare
 from unihssl.experiments.tables import held_out_ratio, summarise
 from unihssl.files import make_folder, write_text
-from unihssl.report.answer import Verdict, accuracies, verdict
-from unihssl.report.charts import COLOURS, Figure, bar_chart, colour
-from unihssl.report.facts import RunFacts, baseline_beside
+from unihssl.report.answer import NAMES, Verdict, accuracies, reason_of, verdict
+from unihssl.report.charts import BAR, COLOURS, GAP, HEIGHT, Figure, bar_chart, colour
+from unihssl.report.facts import ROLES, RunFacts, baseline_beside
 from unihssl.report.page import render
 from unihssl.run_folder import RunFolder
 
@@ -62,12 +62,15 @@ def write_comparison(runs: Sequence[str | Path], out: str | Path) -> Path:
     records = [record for group in groups for record in group]  # with labels that tell the runs of a pair apart
     first = [r for r in records if r.folder.resolve().is_relative_to(folders[0].resolve())] or records
     reference = next((r for r in first if r.label == FLOOR and not RunFolder(folders[0]).is_run), first[0]).label
+    described = [_described(record) for record in records]
     values = {
         "comparisons": [compared(group, reference) for group in groups],
-        "runs": [_described(record) for record in records],
+        "runs": described,
         "test": f"The test: {TEST}; it needs {SEEDS_NEEDED} common seeds or more",
         "parts": PARTS,
-        "is_measured": any(record.result.get("unlabeled") for record in records),
+        "names": NAMES,
+        "heads": list(dict.fromkeys(name for run in described for name, shown in run["checked"].items() if shown)),
+        "is_measured": any(part.value is not None for run in described for part in run["accuracies"][1:2]),
     }
     path = Path(out)
     page = render("compare.html.j2", values)
@@ -86,7 +89,7 @@ def compared(records: Sequence[Record], reference: str) -> Comparison:
     rows = [
         ComparedRow(
             label,
-            ", ".join(str(r.seed) for r in records if r.label == label),
+            _seeds([r.seed for r in records if r.label == label]),
             [_mean(by_part[part][label]) for part in PARTS],
             [
                 _difference(by_part[part][label], by_part[part][reference], ratio)
@@ -99,6 +102,10 @@ def compared(records: Sequence[Record], reference: str) -> Comparison:
     ]
     first = records[0]
     return Comparison(f"{first.dataset} {first.pair}".strip(), reference, rows, _figures(records, labels, by_part))
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    return f"seed{'s' if len(seeds) > 1 else ''} {', '.join(map(str, seeds))}"
 
 
 def _values(records: Sequence[Record], label: str, part: str) -> dict[int, float]:
@@ -131,17 +138,18 @@ def _figures(records: Sequence[Record], labels: list[str], by_part: dict[str, An
     colours = {part: shade for part, shade in colours.items() if any(by_part[part].values())}
     means = {p: [_fraction(by_part[p][label].values()) for label in labels] for p in colours}
     names = {"labeled": "domain A, labeled", "unlabeled": "domain B, unlabeled"}
+    shown = labels[:MOST_ROWS]
+    by_class = {label: _class_accuracy([r for r in records if r.label == label]) for label in shown}
+    classes = list(dict.fromkeys(name for values in by_class.values() for name in values))[:MOST_CLASSES]
+    height = max(HEIGHT, len(classes) * (BAR * len(shown) + GAP))  # about that of the figure beside it
     found = [
         Figure(
-            bar_chart(labels, [(colours[p], means[p]) for p in colours], most=1.0),
+            bar_chart(labels, [(colours[p], means[p]) for p in colours], most=1.0, height=height),
             "Accuracy on held-out samples",
             "Mean over seeds.",
             [(names[p], colours[p], "square") for p in colours],
         )
     ]
-    shown = labels[:MOST_ROWS]
-    by_class = {label: _class_accuracy([r for r in records if r.label == label]) for label in shown}
-    classes = list(dict.fromkeys(name for values in by_class.values() for name in values))[:MOST_CLASSES]
     if classes:
         bars = [
             (colour(i % COLOURS, COLOURS), [by_class[label].get(c) for c in classes]) for i, label in enumerate(shown)
@@ -168,8 +176,23 @@ def _described(record: Record) -> dict[str, Any]:
     try:
         facts = RunFacts.read(record.folder)
     except UserError:
-        return {"record": record, "accuracies": [], "verdict": Verdict("doubt", "cannot be read", [])}
+        return {"record": record, "accuracies": [], "verdict": Verdict("doubt", "cannot be read", []), "checked": {}}
     judged = verdict(facts, baseline_beside(facts))
-    warned = [text.partition(". ")[0].partition(": ")[2] for text in facts.result.get("warnings", ())]  # why, no advice
-    judged = replace(judged, reasons=[*warned, *judged.reasons])
-    return {"record": record, "accuracies": accuracies(facts), "verdict": judged}
+    judged = replace(judged, reasons=[reason_of(warning) for warning in facts.result.get("warnings", ())])
+    checked = _checked(facts.check) if facts.check else {}
+    return {"record": record, "accuracies": accuracies(facts), "verdict": judged, "checked": checked}
+
+
+def _checked(check: dict[str, Any]) -> dict[str, str]:
+    """The label-free facts of a run, each under the head of its column; of A and B, where there are both."""
+    told, confidence, trusted = check["domain_told"], check["confidence"], check["trusted"]
+    views, rules = check["view_agreement"], check["rule_agreement"]
+    own = f"{confidence['labeled']:.2f}" if "labeled" in confidence else "unknown"
+    return {
+        "domain told right, A and B": ", ".join(f"{told[role]['value']:.0%}" for role in ROLES) if told else "",
+        "mean confidence, A and B": f"{own}, {confidence['unlabeled']:.2f}",
+        "class shares differ": f"{check['class_shares']['distance']:.0%}",
+        "two views agree": "" if views is None else f"{views:.0%}",
+        "other rules agree": ", ".join(f"{rule} {agreement:.0%}" for rule, agreement in rules.items()),
+        "pseudo-labels trusted, first and last": f"{trusted['first']:.0%}, {trusted['last']:.0%}" if trusted else "",
+    }

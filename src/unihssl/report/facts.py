@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import shlex
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.experiments.paper import FLOOR
 from unihssl.experiments.results import row_name, saved_settings
-from unihssl.methods.recipe import all_knobs, resolve
+from unihssl.methods.recipe import all_knobs, has_preset, resolve
 from unihssl.run_folder import RunFolder
 
 SAME_TASK = [
@@ -86,6 +87,18 @@ class RunFacts:
         return " + ".join(files.get(s, short_name(s)) or role for s in sources)
 
     @property
+    def confusions(self) -> dict[str, dict[str, dict[str, int]]]:
+        """Counts by true and predicted class of each domain; an audit stands in where nothing of B was held out."""
+        found = {role: self.result[role]["confusion"] for role in ROLES if "confusion" in self.result.get(role, {})}
+        if self.audit and not self.result.get("unlabeled"):
+            sample = self.audit["sample"]
+            pairs = list(zip(sample["label"], sample["predicted"], strict=True))
+            names = dict.fromkeys([*self.classes, *sample["label"]])
+            table = {name: dict(Counter(predicted for label, predicted in pairs if label == name)) for name in names}
+            found["unlabeled"] = {name: row for name, row in table.items() if row}
+        return found
+
+    @property
     def target_labels(self) -> int:
         """How many samples of the unlabeled domain trained with their labels."""
         return len(self.split.get("unlabeled", {}).get("target_labels", ()))
@@ -104,17 +117,25 @@ class RunFacts:
         return f"{hashlib.sha256(names.encode()).hexdigest()[:16]} (of names)"
 
     def changed_settings(self) -> list[tuple[str, str, str, str]]:
-        """Name, value, default and meaning of the settings that are not the method's defaults."""
-        method = str(self.settings.get("method", ""))
+        """Name, value, default and meaning of the settings that this method, preset and backbone do not bring along.
+
+        What follows from a setting before it, such as a length from another, is no change.
+        """
+        method, preset = (str(self.settings.get(name, "")) for name in ("method", "preset"))
         if method not in methods.available():
             return []
-        defaults = all_knobs(*resolve({"method": method}))
+        asked = {"method": method, "preset": preset if has_preset(method, preset) else ""}
+        asked["backbone"] = self.settings.get("backbone", Settings.backbone)
+        defaults = all_knobs(*resolve(asked))
         helps = {name: spec.metadata.get("help", "") for name, (spec, _) in _fields(method).items()}
-        return [
-            (name, str(value), str(defaults[name]), helps[name])
-            for name, value in self.settings.items()
-            if name in defaults and name not in ("labeled", "unlabeled", "method") and value != defaults[name]
-        ]
+        found = []
+        for name, value in self.settings.items():
+            if name in ("labeled", "unlabeled") or value == defaults.get(name, value):
+                continue
+            found.append((name, str(value), str(defaults[name]), helps[name]))
+            with contextlib.suppress(UserError):  # a value that this version does not take
+                asked, defaults = asked | {name: value}, all_knobs(*resolve(asked | {name: value}))
+        return found
 
 
 def baseline_beside(facts: RunFacts) -> RunFacts | None:

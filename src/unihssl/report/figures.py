@@ -7,7 +7,7 @@ import numpy as np
 
 from unihssl.experiments.plots.confusion import MOST_NUMBERS, count_confusions, top_confusions
 from unihssl.experiments.plots.learning import curves, loss_terms, stage_starts, term_group
-from unihssl.report.charts import COLOURS, Figure, Line, area_chart, bar_chart, colour, line_chart, matrix
+from unihssl.report.charts import COLOURS, HEIGHT, Figure, Line, area_chart, bar_chart, colour, line_chart, matrix
 from unihssl.report.facts import ROLES, RunFacts
 from unihssl.report.markup import percent
 
@@ -57,7 +57,9 @@ def pseudo_figures(facts: RunFacts) -> list[Figure]:
     ]
     if lines:
         drawn = line_chart(lines, "training step", y=(0.0, 1.0), shares=(False, True), marks=_marks(facts))
-        found.append(Figure(drawn, "Pseudo-labels over time", "", _legend(lines)))
+        text = "Shares of the unlabeled samples in a step. Trusted pseudo-labels take part in the loss; "
+        text += "their share may fall while the model learns."
+        found.append(Figure(drawn, "Pseudo-labels over time", text, _legend(lines)))
     rows = [row for row in facts.metrics if row.get("pseudo_shares")]
     if len(rows) > 1:
         names = facts.classes
@@ -74,14 +76,13 @@ def pseudo_figures(facts: RunFacts) -> list[Figure]:
 
 
 def confusion_figures(facts: RunFacts) -> list[Figure]:
-    """A matrix of counts for each domain whose test classes are known."""
-    names, measured = count_confusions(facts.result)
+    """A matrix of counts for each domain whose test classes are known, or some of which an audit asked for."""
+    names, measured = count_confusions({role: {"confusion": table} for role, table in facts.confusions.items()})
     found = []
     for role, counts in measured.items():
         right = int(np.trace(counts))
-        text = (
-            f"{right:,} of {counts.sum():,} held-out samples are right. Rows are true classes, columns predicted ones."
-        )
+        which = "held-out samples" if facts.result.get(role) else "samples labeled for the audit"
+        text = f"{right:,} of {counts.sum():,} {which} are right. Rows are true classes, columns predicted ones."
         worst = [
             f"{names[t]} taken for {names[p]} ({n} of {counts[t].sum()})" for t, p, n, _ in top_confusions(counts, 3)
         ]
@@ -122,7 +123,7 @@ def confidence_figures(answers: Answers, source: Mapping[str, str]) -> list[Figu
     ]
 
 
-def share_figures(facts: RunFacts) -> list[Figure]:
+def share_figures(facts: RunFacts, height: float = HEIGHT) -> list[Figure]:
     """The classes' shares: A's labels, B's predictions, and B's labels where some are known."""
     if not facts.check:
         return []
@@ -140,7 +141,7 @@ def share_figures(facts: RunFacts) -> list[Figure]:
     order = list(shares["labels"])
     if len(order) > MOST_CLASSES:
         order = sorted(order, key=lambda name: -difference[name])[:MOST_CLASSES]
-    drawn = bar_chart(order, [(c, [values.get(name, 0.0) for name in order]) for _, c, values in bars])
+    drawn = bar_chart(order, [(c, [values.get(name, 0.0) for name in order]) for _, c, values in bars], height=height)
     text = f"{percent(shares['distance'], 0)} of B's samples would have to be predicted otherwise for equal shares."
     text += f" The {MOST_CLASSES} classes that differ most." if len(order) < len(difference) else ""
     return [Figure(drawn, "Class proportions", text, [(name, c, "square") for name, c, _ in bars])]

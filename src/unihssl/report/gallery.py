@@ -1,4 +1,4 @@
-"""Images of each domain that say most: surest and right, surest and wrong, most doubtful; and where the model looks."""
+"""Images of each domain that say most: most confident and right or wrong, most doubtful; and where the model looks."""
 
 from dataclasses import dataclass
 
@@ -10,12 +10,16 @@ from unihssl.errors import UserError
 from unihssl.evaluation.metrics import PARTS
 from unihssl.experiments.plots.from_run import classifier_of
 from unihssl.models.classifier import Classifier
+from unihssl.report.charts import shorten
 from unihssl.report.heat import heat_maps, last_feature_map
 from unihssl.report.pictures import data_uri, overlay
 from unihssl.report.seen import Seen
 
 EACH = 6  # images in a row
 SIDE = 144  # pixels
+LETTERS = 22  # of a file's name
+IN_TURNS = "most confident", "most confident, right"
+TURNS = "The classes take turns: of each predicted class the most confident image, then the second of each."
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,7 @@ class Picture:
     image: str
     heat: str
     name: str
+    short_name: str
     predicted: str
     confidence: float
     label: str  # empty where it is not known
@@ -37,6 +42,7 @@ class Row:
 
     title: str
     pictures: list[Picture]
+    text: str = ""
 
 
 def galleries(seen: Seen, role: str) -> list[Row]:
@@ -46,12 +52,14 @@ def galleries(seen: Seen, role: str) -> list[Row]:
     if not len(rows):
         return []
     classes = [str(name) for name in seen.model.classes_]
+    short = shorten([seen.names[row] for row in rows], LETTERS)
     pixels, heats = seen.pixels(rows), _heat(seen, rows, role)
     pictures = iter(
         Picture(
             data_uri(pixels[i], SIDE),
             data_uri(overlay(pixels[i], heats[i]), SIDE) if heats is not None else "",
             seen.names[row],
+            short[seen.names[row]],
             classes[seen.predicted[row]],
             float(seen.confidence[row]),
             classes[seen.labels[row]] if seen.known else "",
@@ -59,22 +67,25 @@ def galleries(seen: Seen, role: str) -> list[Row]:
         )
         for i, row in enumerate(rows)
     )
-    return [Row(title, [next(pictures) for _ in found]) for title, found in chosen.items()]
+    return [
+        Row(title, [next(pictures) for _ in found], TURNS if title in IN_TURNS else "")
+        for title, found in chosen.items()
+    ]
 
 
 def choose(probabilities: np.ndarray, labels: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Rows by what they show; classes take turns among the surest."""
-    predicted, confidence = probabilities.argmax(1), probabilities.max(1)
-    doubtful = np.argsort(confidence, kind="stable")[:EACH]
+    """Rows by what they show, none twice; classes take turns among the most confident, but not among wrong answers."""
+    predicted, order = probabilities.argmax(1), np.argsort(-probabilities.max(1), kind="stable")
     if labels is None:
-        return {"surest": _in_turns(np.argsort(-confidence, kind="stable"), predicted), "most doubtful": doubtful}
-    right = predicted == labels
-    surest = np.argsort(-confidence, kind="stable")
-    return {
-        "best: sure and right": _in_turns(surest[right[surest]], predicted),
-        "worst: sure and wrong": surest[~right[surest]][:EACH],
-        "most doubtful": doubtful,
-    }
+        chosen = {"most confident": _in_turns(order, predicted)}
+    else:
+        right = (predicted == labels)[order]
+        chosen = {
+            "most confident, right": _in_turns(order[right], predicted),
+            "most confident, wrong": order[~right][:EACH],
+        }
+    left = order[~np.isin(order, np.concatenate([*chosen.values()]))]
+    return chosen | ({"most doubtful": left[::-1][:EACH]} if len(left) else {})
 
 
 def _in_turns(rows: np.ndarray, classes: np.ndarray) -> np.ndarray:

@@ -15,7 +15,8 @@ from unihssl.report.pictures import data_uri
 from unihssl.report.seen import Seen
 
 WIDTH, HEIGHT, EDGE = 920.0, 560.0, 26.0
-THUMB, MOST_THUMBS = 34.0, 24  # their side, and how many of each domain
+THUMB, MOST_THUMBS = 34.0, 12  # their side, and how many of each domain and kind
+THUMBS = {"far": 2.1, "near": 1.15}  # least distance, in sides; on a narrow page the far ones are shown, larger
 FEWEST_POINTS = 8
 MOST_POINTS = 250  # of each domain: t-SNE takes seconds for more
 
@@ -37,8 +38,9 @@ def feature_map(seen: Mapping[str, Seen], images: bool) -> Figure | None:
     taken: list[np.ndarray] = []
     for role, s in parts.items():
         drawn += _points(s, rows[role], places[role], role)
-    for role, s in parts.items() if images else ():
-        drawn += _thumbnails(s, rows[role], places[role], role, taken)
+    for kind in THUMBS if images else ():
+        for role, s in parts.items():
+            drawn += _thumbnails(s, rows[role], places[role], role, taken, kind)
     b = parts.get("unlabeled")
     colours = "Colour is the true class" if b is None or b.known else "Colour is A's true class and B's predicted one"
     text = f"t-SNE of what the classifier sees, {total} samples. {colours}. Near points look alike to the model; "
@@ -57,15 +59,17 @@ def _points(seen: Seen, rows: np.ndarray, at: np.ndarray, role: str) -> list[Mar
     return [_dot(float(x), float(y), stroke, role) for (x, y), stroke in zip(at, _colours(seen, rows), strict=True)]
 
 
-def _thumbnails(seen: Seen, rows: np.ndarray, at: np.ndarray, role: str, taken: list[np.ndarray]) -> Iterator[Markup]:
+def _thumbnails(
+    seen: Seen, rows: np.ndarray, at: np.ndarray, role: str, taken: list[np.ndarray], kind: str
+) -> Iterator[Markup]:
     """Images framed by their class's colour, B's with a dashed line; none covers one of those taken before."""
-    shown, colours = _spread(at, MOST_THUMBS, taken), _colours(seen, rows)
+    shown, colours = _spread(at, THUMB * THUMBS[kind], taken), _colours(seen, rows)
     for row, pixels in zip(shown, seen.pixels(rows[shown]) if len(shown) else (), strict=True):
         x, y = (float(v) - THUMB / 2 for v in at[row])
         frame: dict[str, Any] = {"x": x, "y": y, "width": THUMB, "height": THUMB}
-        yield tag("image", href=data_uri(pixels, 48), preserveAspectRatio="xMidYMid slice", **frame)
+        image = tag("image", href=data_uri(pixels, 48), preserveAspectRatio="xMidYMid slice", **frame)
         dashes = ";stroke-dasharray:4 2" if role == "unlabeled" else ""
-        yield tag("rect", **frame, class_="thumb", style=f"stroke:{colours[row]}{dashes}")
+        yield tag("g", image, tag("rect", **frame, style=f"stroke:{colours[row]}{dashes}"), class_=f"thumb {kind}")
 
 
 def _colours(seen: Seen, rows: np.ndarray) -> list[str]:
@@ -88,11 +92,11 @@ def _fit(at: np.ndarray) -> np.ndarray:
     return np.asarray(EDGE + (at - low) / span * (np.array([WIDTH, HEIGHT]) - 2 * EDGE))
 
 
-def _spread(at: np.ndarray, most: int, taken: list[np.ndarray]) -> np.ndarray:
-    """Rows whose thumbnails touch no other, as far as there is room; adds their places to those taken."""
+def _spread(at: np.ndarray, distance: float, taken: list[np.ndarray]) -> np.ndarray:
+    """Rows whose thumbnails lie apart from all others, as far as there is room; adds their places to those taken."""
     chosen: list[int] = []
     for row in np.random.default_rng(0).permutation(len(at)):
-        if len(chosen) < most and all(np.abs(at[row] - other).max() > THUMB * 1.15 for other in taken):
+        if len(chosen) < MOST_THUMBS and all(np.abs(at[row] - other).max() > distance for other in taken):
             chosen.append(int(row))
             taken.append(at[row])
     return np.array(chosen, dtype=np.int64)

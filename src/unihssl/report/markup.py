@@ -1,8 +1,12 @@
 """HTML and SVG elements, with every text and attribute escaped."""
 
+import re
+import shlex
+
 from markupsafe import Markup, escape
 
 Value = str | float | None
+CODE = re.compile(r"(`[^`]+`|--set [\w=+-]+|--[a-z][\w-]*)")
 
 
 def tag(name: str, *content: object, **attributes: Value) -> Markup:
@@ -22,6 +26,32 @@ def tag(name: str, *content: object, **attributes: Value) -> Markup:
 def join(parts: object) -> Markup:
     """Elements and texts one after the other; texts are escaped."""
     return Markup("").join(escape(part) for part in parts)  # type: ignore[attr-defined]
+
+
+def with_code(text: str) -> Markup:
+    """A text whose parts in backticks, and options, are code.
+
+    >>> with_code("`none`, or a < b, or --set epochs=6")
+    Markup('<code>none</code>, or a &lt; b, or <code>--set epochs=6</code>')
+    """
+    parts = CODE.split(text)  # every other one is code
+    return join(tag("code", part.strip("`")) if i % 2 else part for i, part in enumerate(parts))
+
+
+def command_lines(command: str) -> Markup:
+    """A command of a shell with an option on each line; the page breaks a word only where it is longer than a line.
+
+    >>> command_lines("unihssl report runs/first --no-images")
+    Markup('<span>unihssl</span> <span>report</span> <span>runs/first \\\\</span>\\n  <span>--no-images</span>')
+    """
+    lines: list[list[str]] = [[]]
+    for word in shlex.split(command):
+        if word.startswith("--") and lines[-1]:
+            lines.append([])
+        lines[-1].append(word)
+    ends = [" \\"] * (len(lines) - 1) + [""]
+    words = ([*map(shlex.quote, line[:-1]), shlex.quote(line[-1]) + end] for line, end in zip(lines, ends, strict=True))
+    return Markup("\n  ").join(Markup(" ").join(tag("span", word) for word in line) for line in words)
 
 
 def percent(share: float, digits: int = 1) -> str:

@@ -11,8 +11,8 @@ import numpy as np
 from unihssl import __version__
 from unihssl.data.source import counted
 from unihssl.files import make_folder, write_text
-from unihssl.report.answer import accuracies, next_steps, paragraph, verdict
-from unihssl.report.charts import Figure
+from unihssl.report.answer import accuracies, next_steps, paragraph, reason_of, verdict
+from unihssl.report.charts import HEIGHT, WIDTH, Figure
 from unihssl.report.facts import ROLES, RunFacts, baseline_beside
 from unihssl.report.figures import (
     confidence_figures,
@@ -23,6 +23,7 @@ from unihssl.report.figures import (
 )
 from unihssl.report.gallery import Row, galleries
 from unihssl.report.map import feature_map
+from unihssl.report.markup import command_lines, with_code
 from unihssl.report.seen import Seen, look
 
 
@@ -64,17 +65,20 @@ def write_report(
 
 def content(facts: RunFacts, seen: dict[str, Seen], notes: list[str], *, images: bool) -> dict[str, Any]:
     """Everything the template shows."""
-    baseline, sampling = baseline_beside(facts), facts.result.get("sampling")
-    said = [*facts.result.get("notes", []), *([sampling] if sampling else []), *notes]
+    baseline, said = baseline_beside(facts), [*facts.result.get("notes", []), *notes]
+    judged, warnings = verdict(facts, baseline), facts.result.get("warnings", [])
+    refuted = [reason_of(warning) for warning in warnings] if judged.level == "good" else []
     return {
         "facts": facts,
         "roles": ROLES,
         "paragraph": paragraph(facts, baseline),
         "accuracies": accuracies(facts),
-        "verdict": verdict(facts, baseline),
+        "verdict": judged,
         "next_steps": next_steps(facts, baseline),
-        "warnings": facts.result.get("warnings", []),
+        "warnings": [] if refuted else warnings,
+        "refuted": refuted,
         "notes": said if images or not said else ["Notes are left out, as they may name samples: see result.json."],
+        "sampling": facts.result.get("sampling"),
         "sections": [s for s in sections(facts, seen, images=images) if s.text or s.figures or s.galleries],
         "audit": facts.audit,
         "changed": facts.changed_settings(),
@@ -91,10 +95,13 @@ def sections(facts: RunFacts, seen: dict[str, Seen], *, images: bool) -> list[Se
         if "unlabeled" in answers or not answers
         else ("For B both are unknown: there are no labels to compare with.",)
     )
+    matrices = confusion_figures(facts)
+    shares = share_figures(facts, WIDTH if len(matrices) == 1 else HEIGHT)  # a matrix is square
+    beside = shares if len(matrices) == 1 else []
     found = [
-        Section("Where it is right and wrong", (), confusion_figures(facts)),
+        Section("Where it is right and wrong", (), [*matrices, *beside]),
         Section("How sure it is", unknown, confidence_figures(answers, source)),
-        Section("Classes", (), share_figures(facts)),
+        Section("Classes", (), [] if beside else shares),
         Section("What the model sees", (), [mapped] if mapped else []),
     ]
     for role, s in seen.items() if pictures else ():
@@ -122,6 +129,7 @@ def render(template: str, values: dict[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters |= {"with_code": with_code, "command_lines": command_lines}
     style = (files("unihssl.report") / "templates" / "style.css").read_text(encoding="utf-8")
     return environment.get_template(template).render(values | {"style": style, "version": __version__})
 
