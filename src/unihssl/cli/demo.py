@@ -61,22 +61,22 @@ def demo(
                 try:
                     model = train(path, labeled, unlabeled, knobs, resume=resume, display=display)
                 except RunInterruptedError:
-                    what_next = "rerun to continue" if out else f"to continue: unihssl demo --out {folder}"
+                    what_next = "rerun to continue" if out else f"repeat it with --out {folder} to continue"
                     raise RunInterruptedError(f"stopped; {what_next}") from None
                 runs.append({"method": method, "seed": number, "seconds": time.monotonic() - begin, **model.result})
         report = add_report(path, ours, labeled=labeled, unlabeled=unlabeled)  # of the last run, which is ours
-    _show(runs, "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled", json)
-    if not json:
-        typer.echo(f"Open {report} in a browser." if report else f"The runs are in {folder}")
-        typer.echo("Your own images: unihssl train --labeled FOLDER --unlabeled FOLDER --out runs/first")
+    title = "UCI labeled, MNIST unlabeled" if reverse else "MNIST labeled, UCI unlabeled"
+    if json:
+        return print_json({"pair": title, "runs": runs, "out": str(folder)})
+    _show(runs, title)
+    typer.echo(f"Open {report} in a browser." if report else f"The runs are in {folder}")
+    typer.echo("Your own images: unihssl train --labeled FOLDER --unlabeled FOLDER --out runs/first")
 
 
-def _show(runs: list[dict[str, Any]], title: str, as_json: bool) -> None:
+def _show(runs: list[dict[str, Any]], title: str) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    if as_json:
-        return print_json({"pair": title, "runs": runs})
     seeds = len({run["seed"] for run in runs})
     heading = f"Digits, {title}: test accuracy, mean of {seeds} seed{'s' * (seeds > 1)}"
     table = Table(title=heading, title_justify="left")
