@@ -137,4 +137,5 @@ class Knobs(TypedDict, total=False):
     mixup_draw: Literal["sample", "batch"]
     mixup_gate: bool
     mixup_reduction: Literal["sum", "mean"]
+    apart: float
     prediction: Literal["argmax", "sum"]

@@ -521,3 +521,12 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
     assert seen and (least > 0) == (seen[0] is not None)
     if view == "weak":
         assert float(seen[0]) < 1  # type: ignore[arg-type]
+
+
+def test_passes_are_apart_at_first_and_joint_later():
+    apart, separate, joint, half = (
+        weights(fit(batch_norm=how, apart=share))
+        for how, share in (("joint", 1.0), ("separate", 0.0), ("joint", 0.0), ("joint", 0.5))
+    )
+    assert torch.equal(apart, separate)
+    assert not torch.equal(half, apart) and not torch.equal(half, joint)

@@ -16,7 +16,7 @@ class CountingStep(Step):
         self.optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], 0.1)
         self.note, self.notes, self.taken = lambda text: self.notes.append(text), [], []
         self._capture, self._to_warm_up, self._graph, self._encoders = capture, WARM_UP, None, None
-        self.data, self.method = self, torch.nn.Module()
+        self.data, self.method, self.kind, self._kind = self, torch.nn.Module(), "", ""
         self.failure, self.says = failure, says
 
     def settle(self) -> None:
@@ -60,6 +60,15 @@ def test_without_capture_every_step_runs():
 def test_passes_are_captured_once_with_nothing_else_under_way():
     step = CountingStep("network")
     assert take(step) == ["run"] * WARM_UP + ["settled"] + ["run"] * 3 and step._encoders
+
+
+@pytest.mark.parametrize("capture", ["step", "network"])
+def test_each_kind_of_step_is_captured_by_itself(capture):
+    step, once = CountingStep(capture), take(CountingStep(capture), WARM_UP + 2)
+    step.kind = "apart"
+    assert take(step, WARM_UP + 2) == once
+    step.kind = "joint"
+    assert take(step, WARM_UP + 2) == 2 * once
 
 
 def test_a_step_that_waits_is_not_captured_and_the_user_is_told_once():

@@ -207,11 +207,12 @@ class PairedBatch:
     """One step's data: samples of both domains, fetched when asked for, and how far the stage has come.
 
     `step` and `progress` (0 at the stage's start, towards 1 at its end) are tensors, so that they can change under
-    a captured graph.
+    a captured graph. `kind` cannot: each kind of step is captured by itself.
     """
 
     def __init__(self, data: "PairedData") -> None:
         self.data, self.random, self.step, self.progress = data, data.random, data.step, data.progress
+        self.kind = data.kind
 
     @property
     def images(self) -> int:
@@ -256,6 +257,7 @@ class PairedData:
         self.random = RandomStreams(self.device, labeled.shard)
         self.step = torch.zeros((), dtype=torch.int64, device=self.device)
         self.progress = torch.zeros((), dtype=torch.float64, device=self.device)
+        self.kind = ""  # of the step, if its stage has several
 
     def reseed(self, stage: int, step: int) -> None:
         """Seed one step; called before anything random happens in it. Dropout differs between processes."""
@@ -267,8 +269,9 @@ class PairedData:
         self.random.reseed(seed_for("views", self.seed, stage))
         seed_network(seed_for("network", self.seed, stage), self.device)
 
-    def load(self, stage: int, step: int, progress: float) -> None:
+    def load(self, stage: int, step: int, progress: float, kind: str = "") -> None:
         """Write what a step depends on to its places on the device."""
+        self.kind = kind
         self.step.fill_(step)
         self.progress.fill_(progress)
         for domain in self.domains:

@@ -95,6 +95,7 @@ class Stage:
     begin: Callable[[PairedData], None] | None = None
     each_epoch: Callable[[PairedData, int], None] | None = None
     draw: Callable[[PairedData], None] | None = None  # after `each_epoch` and on resuming: what to draw, by its buffers
+    kind: Callable[[float], str] | None = None  # of a step, from the progress: a captured one stands for its kind alone
 
 
 class Output(NamedTuple):

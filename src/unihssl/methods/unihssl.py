@@ -71,6 +71,7 @@ class UniHSSL(Method[UniHSSLParams]):
                 begin=self.begin_adapt,
                 each_epoch=self.each_epoch,
                 draw=self.draw_by_class if p.unlabeled_sampling == "balanced" else None,
+                kind=lambda progress: "apart" if progress < p.apart else "joint",
             ),
         ]
 
@@ -159,7 +160,7 @@ class UniHSSL(Method[UniHSSLParams]):
             views["strong"] = unlabeled.strong
         if target:
             views["weak"] = torch.cat([unlabeled.weak, target.weak])
-        features, logits = self.network.forward_views(views, joint=p.batch_norm == "joint")
+        features, logits = self.network.forward_views(views, joint=p.batch_norm == "joint" and batch.kind != "apart")
         logits["weak"], target_logits = logits["weak"].tensor_split([len(unlabeled)])
 
         # The pseudo-label memory takes in the whole batch, on every process.

@@ -103,6 +103,9 @@ class UniHSSLParams:
     batch_norm: Literal["joint", "separate"] = knob(
         "joint", "One forward pass over labeled, unlabeled and mixed samples, or one for each."
     )
+    apart: float = knob(
+        0.0, "Share of the stage, from its start, in whose steps each of them has a pass of its own.", low=0, high=1
+    )
     prediction: Literal["argmax", "sum"] = knob("argmax", "Class from the 2C: argmax mod C, or sum of halves.")
 
     def __post_init__(self) -> None:
@@ -111,7 +114,8 @@ class UniHSSLParams:
             raise UserError(f"{fold} leaves no mass in the labeled half: the confidence of {mass} would always be 1")
 
 
-PAPER: Knobs = {"lambda_consistency": 0.0, "labeled_view": "weak"}  # whatever the backbone: `small_cnn` sets them
+# Whatever the backbone: `small_cnn` sets these.
+PAPER: Knobs = {"lambda_consistency": 0.0, "labeled_view": "weak", "apart": 0.0}
 # The default: what a search found to work (docs/recipe.md has each knob's reason and worth).
 ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
 ROBUST |= {"unlabeled_view": "strong", "min_affinity": 0.82, "pseudo_kind": "hard", "beta": 0.5}

@@ -153,7 +153,7 @@ class Trainer:
         progress = (step // per_epoch * per_epoch if by_epoch else step) / total
         self.lr_factor = schedule_factor(stage.settings, step, progress)
         set_learning_rate(self.optimizer.param_groups, self.lr_factor)
-        self.data.load(index, step, progress)
+        self.data.load(index, step, progress, stage.kind(progress) if stage.kind else "")
         self.step()
         self.recorder.add(self.step.images, step + 1)
         if self.forecast and (line := self.forecast.step(index)):

@@ -45,8 +45,12 @@ class Step:
         self._capture, self._to_warm_up = capture, WARM_UP
         self._graph: torch.cuda.CUDAGraph | None = None
         self._encoders: ReplayedEncoders | None = None
+        self._kind = ""  # of the steps that are captured
 
     def __call__(self) -> None:
+        if self.data.kind != self._kind:
+            self._kind, self._to_warm_up, self._graph = self.data.kind, WARM_UP, None
+            self.close()
         if self._to_warm_up:
             self._to_warm_up -= 1
             last = self._to_warm_up == 0
@@ -63,6 +67,7 @@ class Step:
         """Remove what replaces the encoders' forward passes."""
         if self._encoders:
             self._encoders.release()
+            self._encoders = None
 
     def _run(self) -> None:
         if self._encoders:
