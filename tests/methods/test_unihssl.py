@@ -17,6 +17,7 @@ from colour_domains import colour_images
 from unihssl.cli.options import as_options
 from unihssl.config import Settings, knob_fields
 from unihssl.errors import UserError, worded
+from unihssl.methods import unihssl as module
 from unihssl.methods.mcc import class_confusion
 from unihssl.methods.mixing import draw_mixing
 from unihssl.methods.prototypes import PrototypeAlignment
@@ -523,10 +524,27 @@ def test_class_confusion_sees_weak_views_where_strong_ones_lose_the_classes(monk
         assert float(seen[0]) < 1  # type: ignore[arg-type]
 
 
-def test_passes_are_apart_at_first_and_joint_later():
+def test_passes_are_apart_at_first_and_joint_later(monkeypatch):
+    monkeypatch.setattr(module, "EVEN", 2)
+
     apart, separate, joint, half = (
         weights(fit(batch_norm=how, apart=share))
         for how, share in (("joint", 1.0), ("separate", 0.0), ("joint", 0.0), ("joint", 0.5))
     )
     assert torch.equal(apart, separate)
     assert not torch.equal(half, apart) and not torch.equal(half, joint)
+    monkeypatch.setattr(module, "EVEN", 0)
+    assert torch.equal(weights(fit(apart=1.0)), joint)
+
+
+def test_unevenness_is_the_distance_of_the_first_pseudo_labels_from_equal_shares(monkeypatch):
+    seen = []
+
+    def around(method: UniHSSL, data: Any, proceed: Callable[[], Any]) -> None:
+        proceed()
+        counts = np.bincount(method.pseudo_classes().numpy(), minlength=3)
+        seen.append((float(method.unevenness), np.abs(counts / counts.sum() - 1 / 3).sum() / 2))
+
+    watch(monkeypatch, "begin_adapt", around)
+    fit(apart=0.15)
+    assert len(seen) == 1 and seen[0][0] == pytest.approx(seen[0][1], abs=1e-6)

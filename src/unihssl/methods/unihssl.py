@@ -23,6 +23,8 @@ from unihssl.methods.pseudo_labels import PseudoLabels
 from unihssl.methods.unihssl_params import PAPER, ROBUST, UniHSSLParams
 from unihssl.models.classifier import Classifier
 
+EVEN = 0.15  # first pseudo-labels whose shares are nearer than this to equal ones (total variation) have even classes
+
 
 class UniHSSL(Method[UniHSSLParams]):
     """Pre-train on the labeled domain, then learn 2C classes with pseudo-labels, alignment and mixup."""
@@ -32,6 +34,7 @@ class UniHSSL(Method[UniHSSLParams]):
     presets = {"robust": {"": ROBUST}, "paper": {"": PAPER}}
     affinity: Tensor
     drawn_classes: Tensor
+    unevenness: Tensor
 
     def setup(self, make_encoder: MakeEncoder) -> None:
         self.num_classes = self.task.num_classes
@@ -41,6 +44,9 @@ class UniHSSL(Method[UniHSSLParams]):
             self.register_buffer("affinity", torch.ones(()))
         if self.params.unlabeled_sampling == "balanced":
             self.register_buffer("drawn_classes", torch.zeros(self.task.num_unlabeled, dtype=torch.int64))
+        if self.params.apart:
+            self.register_buffer("unevenness", torch.zeros(()))
+        self._is_even: bool | None = None  # of `unevenness`, which is read once
         self.alignment = PrototypeAlignment(self.num_classes, self.network.feature_dim, self.params)
 
     @classmethod
@@ -71,7 +77,7 @@ class UniHSSL(Method[UniHSSLParams]):
                 begin=self.begin_adapt,
                 each_epoch=self.each_epoch,
                 draw=self.draw_by_class if p.unlabeled_sampling == "balanced" else None,
-                kind=lambda progress: "apart" if progress < p.apart else "joint",
+                kind=self.passes,
             ),
         ]
 
@@ -105,8 +111,24 @@ class UniHSSL(Method[UniHSSLParams]):
             self.pseudo_labels.fix(known)
         self._start_second_half()
         p = self.params
+        if p.apart:
+            shares = F.one_hot(self.pseudo_classes(), self.num_classes).float().mean(0)
+            self.unevenness.copy_((shares - 1 / self.num_classes).abs().sum() / 2)
+            self._is_even = None
         if p.min_affinity and p.lambda_confusion and p.unlabeled_view == "strong":
             self.affinity.copy_(self._strong_affinity(data))
+
+    def passes(self, progress: float) -> str:
+        """How a step's views pass through the network: apart at first, if the unlabeled classes are about even.
+
+        Apart, first pseudo-labels settle under the domain's own BatchNorm statistics, under which they were made. Where
+        some classes are rare these mislead: normalised by itself, any domain looks like one with even classes.
+        """
+        if progress >= self.params.apart:
+            return "joint"
+        if self._is_even is None:
+            self._is_even = bool(self.unevenness < EVEN)
+        return "apart" if self._is_even else "joint"
 
     def _strong_affinity(self, data: PairedData) -> Tensor:
         """Accuracy of the pre-trained classes on strong views of the labeled samples, as a share of that on test views.

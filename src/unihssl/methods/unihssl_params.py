@@ -104,7 +104,11 @@ class UniHSSLParams:
         "joint", "One forward pass over labeled, unlabeled and mixed samples, or one for each."
     )
     apart: float = knob(
-        0.0, "Share of the stage, from its start, in whose steps each of them has a pass of its own.", low=0, high=1
+        0.0,
+        "Share of the stage, from its start, in whose steps each of them has a pass of its own, if first pseudo-labels "
+        "have even classes.",
+        low=0,
+        high=1,
     )
     prediction: Literal["argmax", "sum"] = knob("argmax", "Class from the 2C: argmax mod C, or sum of halves.")
 
