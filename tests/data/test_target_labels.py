@@ -71,7 +71,7 @@ def test_paths_are_relative_to_the_csv(tmp_path, monkeypatch):
     [
         ({"7.png": "red"}, r"target_labels: 1 of its images are not in scans \(7.png\)"),
         ({9: "red"}, r"target_labels: 1 of its images are not in scans \(9\)"),
-        ({"1.png": "rde"}, "target_labels: the model knows no class rde; its classes are blue, green, red"),
+        ({"1.png": "rde"}, r"target_labels: the model knows no class rde \(red\?\); its classes are blue, green, red"),
         ({"1.png": "red", 1: "blue"}, r"target_labels: 1.png has two labels \(red, blue\); keep one"),
         ({"scans/1.png": "red", 1: "blue"}, r"target_labels: 1.png has two labels \(red, blue\); keep one"),
         (

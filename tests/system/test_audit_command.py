@@ -101,7 +101,7 @@ def test_bad_labels_are_one_line_and_the_last_answer_stays(run, image_folders, t
     for rows, message in (
         ([], "bad.csv: the CSV has no rows"),
         ([(images[0], ""), (images[1], " ")], "bad.csv: none of its 2 images has a label yet"),
-        ([(images[0], "bleu")], "bad.csv: the model knows no class bleu; its classes are blue, green, red"),
+        ([(images[0], "bleu")], "bad.csv: the model knows no class bleu (blue?); its classes are blue, green, red"),
         ([("elsewhere.png", "red")], f"bad.csv: 1 of its images are not in {image_folders[1]} (elsewhere.png)"),
         ([(images[0], "red"), (name, "blue")], f"bad.csv: {name} has two labels (red, blue); keep one"),
         ([(trained, "red")], f"bad.csv: 1 of its images trained the model, with their labels ({trained})"),

@@ -66,7 +66,7 @@ def test_bad_labels_are_one_line_and_leave_no_run(image_folders, images, tmp_pat
     for rows, message in (
         ([], "bad.csv: the CSV has no rows"),
         ([(blue, "")], "bad.csv: none of its 1 images has a label yet"),
-        ([(blue, "bleu")], "bad.csv: the model knows no class bleu; its classes are blue, green, red"),
+        ([(blue, "bleu")], "bad.csv: the model knows no class bleu (blue?); its classes are blue, green, red"),
         ([("elsewhere.png", "red")], f"bad.csv: 1 of its images are not in {image_folders[1]} (elsewhere.png)"),
         ([(blue, "blue"), ("blue/" + blue.name, "red")], "has two labels (blue, red); keep one"),
         ([(blue, "red")], f"is labeled red, but its class in {image_folders[1]} is blue; correct one, or ignore the"),

@@ -19,7 +19,7 @@ from unihssl.data.pair import DomainPair
 from unihssl.errors import UserError
 from unihssl.run_folder import RunFolder
 
-FORMAT = 4  # raised when what a checkpoint holds changes
+FORMAT = 3  # raised when what a checkpoint holds changes
 
 
 @dataclass(frozen=True)
