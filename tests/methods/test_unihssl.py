@@ -24,6 +24,7 @@ from unihssl.methods.prototypes import PrototypeAlignment
 from unihssl.methods.recipe import resolve
 from unihssl.methods.unihssl import UniHSSL, UniHSSLParams
 from unihssl.models.classifier import Classifier
+from unihssl.training.loop import Trainer
 
 C = 3
 LABELED, UNLABELED = colour_images(8, 0, seed=0), colour_images(12, 60, seed=1)
@@ -548,3 +549,21 @@ def test_unevenness_is_the_distance_of_the_first_pseudo_labels_from_equal_shares
     watch(monkeypatch, "begin_adapt", around)
     fit(apart=0.15)
     assert len(seen) == 1 and seen[0][0] == pytest.approx(seen[0][1], abs=1e-6)
+
+
+@pytest.mark.parametrize("even", [0, 2])
+def test_stopped_while_passes_are_apart_a_run_ends_the_same(even, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "EVEN", even)
+    knobs = QUICK | {"apart": 0.6, "pretrain_epochs": 1, "checkpoint_seconds": 0}
+    whole = unihssl.fit(LABELED, UNLABELED, tmp_path / "whole", **knobs)
+    take_step = Trainer._step
+
+    def stop_after(trainer: Trainer, index: int, number: int) -> None:
+        take_step(trainer, index, number)
+        trainer.guard.requested = (index, number) == (1, 2)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Trainer, "_step", stop_after)
+        unihssl.fit(LABELED, UNLABELED, tmp_path / "stopped", **knobs)
+    resumed = unihssl.fit(LABELED, UNLABELED, tmp_path / "stopped", resume=True, **knobs)
+    assert torch.equal(weights(resumed), weights(whole))

@@ -64,3 +64,7 @@ def test_no_image_is_shown_twice_and_classes_take_turns():
     assert confidence[chosen["most doubtful"]] == pytest.approx(np.sort(confidence[left])[:6])
     assert list(choose(probabilities, None)) == ["most confident", "most doubtful"]
     assert list(choose(probabilities[:3], None)) == ["most confident"]  # nothing is left to doubt
+
+
+def test_a_part_of_a_command_cut_at_a_line_break_is_shown_as_it_is():
+    assert command_lines("unihssl predict 'a<b") == "unihssl predict &#39;a&lt;b"

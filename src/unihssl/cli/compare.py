@@ -92,8 +92,9 @@ def compare(
     if by_class and len(by_class) < len(recipes):
         everywhere = as_options(Setting("sampling", "balanced"))
         typer.echo(f"{', '.join(by_class)} drew labeled classes equally often, the others in turn ({everywhere}: all)")
-    steps = {record.label: RunFolder(record.folder).read_metrics()[-1]["global_step"] for record in records}
-    typer.echo(f"steps of all stages: {', '.join(f'{label} {count}' for label, count in steps.items())}")
+    last = {record.label: RunFolder(record.folder).read_metrics()[-1:] for record in records}
+    steps = [f"{label} {row['global_step']}" for label, rows in last.items() for row in rows]
+    typer.echo(f"steps of all stages: {', '.join(steps)}")
     if ranking:
         typer.echo("No class of the unlabeled domain is known, so nothing above says how good a method is there.")
         show_ranking(ranking)

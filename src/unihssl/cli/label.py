@@ -71,7 +71,8 @@ def _uses(file: Path, folder: "RunFolder | None") -> str:
     if folder is None:
         return f" in {file}"
     name, run, config = (shlex.quote(str(path)) for path in (file, folder.path, folder.config))
-    return (
-        f"\nto measure the model, if drawn by `unihssl audit`: unihssl audit {run} --labels {name}"
-        f"\nto train with them, if suggested: unihssl train --config {config} --target-labels {name} --out NEW"
-    )
+    uses = [f"to measure the model, if drawn by `unihssl audit`: unihssl audit {run} --labels {name}"]
+    if folder.is_run:
+        train = f"unihssl train --config {config} --target-labels {name} --out NEW"
+        uses.append(f"to train with them, if suggested: {train}")
+    return "\n".join(["", *uses])

@@ -56,5 +56,6 @@ def suggest(
     typer.echo(f"{n} of {chosen_from} images -> {out}")
     file = shlex.quote(str(out))
     typer.echo(f"Label them with: unihssl label {file}")
+    sources = "".join(f" --unlabeled {shlex.quote(source)}" for source in unlabeled)
     config = shlex.quote(str(folder.config))
-    typer.echo(f"Then train with: unihssl train --config {config} --target-labels {file} --out NEW")
+    typer.echo(f"Then train with: unihssl train --config {config}{sources} --target-labels {file} --out NEW")

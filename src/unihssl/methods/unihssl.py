@@ -77,7 +77,7 @@ class UniHSSL(Method[UniHSSLParams]):
                 begin=self.begin_adapt,
                 each_epoch=self.each_epoch,
                 draw=self.draw_by_class if p.unlabeled_sampling == "balanced" else None,
-                kind=self.passes,
+                kind=self.passes if p.apart and p.batch_norm == "joint" else None,
             ),
         ]
 

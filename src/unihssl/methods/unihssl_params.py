@@ -105,8 +105,8 @@ class UniHSSLParams:
     )
     apart: float = knob(
         0.0,
-        "Share of the stage, from its start, in whose steps each of them has a pass of its own, if first pseudo-labels "
-        "have even classes.",
+        "Share of the stage, from its start, in whose steps labeled, unlabeled and mixed samples have a pass each, "
+        "where the first pseudo-labels have about even classes.",
         low=0,
         high=1,
     )

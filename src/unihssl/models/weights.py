@@ -46,8 +46,10 @@ def create_from_hub(name: str, **options: object) -> nn.Module:
         return model
     except (OSError, RuntimeError, ValueError) as error:
         reason = str(error).partition("\n")[0] if online else "the model hub cannot be reached"
-        repository = getattr(timm.get_pretrained_cfg(name, allow_unregistered=True), "hf_hub_id", None)
-        where = f" ({hub.ENDPOINT}/{repository}/resolve/main/model.safetensors)" if repository else ""
+        found = timm.get_pretrained_cfg(name, allow_unregistered=True)
+        repository = getattr(found, "hf_hub_id", None)
+        file = getattr(found, "hf_hub_filename", None) or "model.safetensors"
+        where = f" ({hub.ENDPOINT}/{repository}/resolve/main/{file})" if repository else ""
         raise UserError(
             f"could not get pretrained weights for {name} ({reason}): give a local copy{where} with "
             f"{Setting('weights', 'FILE')}, or start from scratch with {Setting('weights', 'none')} (for tiny images, "

@@ -66,7 +66,7 @@ def measure(
     knobs: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """What `evaluate` returns, without warnings; notes spell settings by `spell`. `knobs` say how sources are read."""
-    if isinstance(run, Model) and device != "auto" and torch.device(device) != run.device:
+    if isinstance(run, Model) and device not in ("auto", run.device.type, str(run.device)):
         raise UserError(f"{Setting('device', device)} is for a run's folder; this model is loaded, on {run.device}")
     model = run if isinstance(run, Model) else load_model(run, device)
     folder = RunFolder((model.folder or "this model") if isinstance(run, Model) else run)

@@ -121,7 +121,7 @@ def bar_chart(
 
     They are as thick as fills the `height`, within reason.
     """
-    thick = min(max(((height - 26) / len(names) - GAP) / len(bars), BAR), THICKEST)
+    thick = min(max(((height - 26) / max(len(names), 1) - GAP) / len(bars), BAR), THICKEST)
     row, left = thick * len(bars), 116.0
     height = len(names) * (row + GAP) + 26
     if most is None:

@@ -44,8 +44,12 @@ def command_lines(command: str) -> Markup:
     >>> command_lines("unihssl report runs/first --no-images")
     Markup('<span>unihssl</span> <span>report</span> <span>runs/first \\\\</span>\\n  <span>--no-images</span>')
     """
+    try:
+        given = shlex.split(command)
+    except ValueError:  # a part of one, cut at a line break in a file's name
+        return escape(command)
     lines: list[list[str]] = [[]]
-    for word in shlex.split(command):
+    for word in given:
         if word.startswith("--") and lines[-1]:
             lines.append([])
         lines[-1].append(word)

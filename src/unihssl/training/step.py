@@ -49,6 +49,8 @@ class Step:
 
     def __call__(self) -> None:
         if self.data.kind != self._kind:
+            if self._encoders and not self._encoders.parts:
+                self._capture = "nothing"  # as the user was told
             self._kind, self._to_warm_up, self._graph = self.data.kind, WARM_UP, None
             self.close()
         if self._to_warm_up:
