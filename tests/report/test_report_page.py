@@ -107,6 +107,7 @@ LOOK = """() => ({
 def test_a_browser_draws_every_figure_runs_nothing_and_fetches_nothing(page, run, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     comparison, facts = write_comparison([run], tmp_path / "comparison.html"), RunFacts.read(run)
+    assert f", {facts.metrics[-1]['global_step']} steps<" in comparison.read_text()
     with playwright.sync_playwright() as api:
         browser = api.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for file, width, scheme in ((page, 1280, "light"), (page, 390, "dark"), (comparison, 390, "light")):
