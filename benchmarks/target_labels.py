@@ -55,7 +55,7 @@ def run(protocol: Protocol, pair: str, method: str, per_class: int, seed: int, r
     begin = time.monotonic()
     out = runs and runs / "-".join([method, pair.replace("/", "-"), str(per_class), str(seed)])
     result = unihssl.fit(labeled, unlabeled, out, target_labels=labels, verbose=False, **knobs).result
-    found = {part: round(100 * result[part]["accuracy"], 1) for part in ("pooled", "labeled", "unlabeled")}
+    found = {part: round(100 * result[part]["accuracy"], 2) for part in ("pooled", "labeled", "unlabeled")}
     found["macro F1, unlabeled"] = round(100 * result["unlabeled"]["macro_f1"], 1)
     return {"labels a class": per_class, "seed": seed} | found | {"seconds": round(time.monotonic() - begin)}
 
