@@ -46,10 +46,10 @@ def other_images() -> dict[str, bytes]:
 
 def dicom() -> dict[str, bytes]:
     """As small as pydicom's own examples come: of numbers, colours, several frames, compressed and without an image."""
-    names = ("CT_small", "MR_small_RLE", "MR_small_bigendian", "rtplan", "ExplVR_LitEndNoMeta", "examples_palette")
-    names += ("JPEG2000_UNC", "SC_rgb_small_odd", "rtdose_1frame")
     from pydicom.data import get_testdata_file  # the tests for a GPU are collected without it
 
+    names = ("CT_small", "MR_small_RLE", "MR_small_bigendian", "rtplan", "ExplVR_LitEndNoMeta", "examples_palette")
+    names += ("JPEG2000_UNC", "SC_rgb_small_odd", "rtdose_1frame")
     paths = {name: get_testdata_file(f"{name}.dcm", download=False) for name in names}
     return {name: Path(str(path)).read_bytes() for name, path in paths.items() if path}
 

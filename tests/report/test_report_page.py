@@ -107,7 +107,6 @@ LOOK = """() => ({
 def test_a_browser_draws_every_figure_runs_nothing_and_fetches_nothing(page, run, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     comparison, facts = write_comparison([run], tmp_path / "comparison.html"), RunFacts.read(run)
-    assert f", {facts.metrics[-1]['global_step']} steps<" in comparison.read_text()
     with playwright.sync_playwright() as api:
         browser = api.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for file, width, scheme in ((page, 1280, "light"), (page, 390, "dark"), (comparison, 390, "light")):
@@ -188,6 +187,11 @@ def test_a_report_that_fails_loses_nothing(run, tmp_path, monkeypatch, capsys):
     assert "the report was not written (ModuleNotFoundError: " in printed and "the run is complete" in printed
     assert "(KeyError: " in printed and "Traceback" not in printed
     assert not (tmp_path / "run" / "report.html").exists() and RunFolder(tmp_path / "run").is_finished
+
+
+def test_a_comparison_says_how_many_steps_a_run_took(run, tmp_path):
+    steps = RunFolder(run).read_metrics()[-1]["global_step"]
+    assert steps and f", {steps} steps<" in write_comparison([run], tmp_path / "comparison.html").read_text()
 
 
 def test_every_row_of_the_log_adds_up_to_its_loss_and_knows_its_classes(run):

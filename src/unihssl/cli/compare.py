@@ -50,7 +50,6 @@ def compare(
     from unihssl.experiments.results import read_records
     from unihssl.experiments.selection import select
     from unihssl.pipeline.train import train
-    from unihssl.run_folder import RunFolder
 
     asked = dict(map(split_setting, settings)) | knobs
     if fixed := asked.keys() & set(FIXED):
@@ -92,9 +91,8 @@ def compare(
     if by_class and len(by_class) < len(recipes):
         everywhere = as_options(Setting("sampling", "balanced"))
         typer.echo(f"{', '.join(by_class)} drew labeled classes equally often, the others in turn ({everywhere}: all)")
-    last = {record.label: RunFolder(record.folder).read_metrics()[-1:] for record in records}
-    steps = [f"{label} {row['global_step']}" for label, rows in last.items() for row in rows]
-    typer.echo(f"steps of all stages: {', '.join(steps)}")
+    steps = {record.label: record.steps for record in records if record.steps}
+    typer.echo(f"steps of all stages: {', '.join(f'{label} {count}' for label, count in steps.items())}")
     if ranking:
         typer.echo("No class of the unlabeled domain is known, so nothing above says how good a method is there.")
         show_ranking(ranking)

@@ -67,6 +67,7 @@ class Record:
     folder: Path = Path()
     environment: dict[str, Any] = field(default_factory=dict)  # empty if the run did not save it
     copies: tuple[Path, ...] = ()  # folders of equal runs under other names, which are left out
+    steps: int = 0  # of all stages; 0 without a log
 
     @property
     def method(self) -> str:
@@ -232,14 +233,15 @@ def _order(record: Record) -> tuple[Any, ...]:
 
 def _read(run: RunFolder) -> list[Record]:
     settings, result, environment = saved_settings(run), run.read_result(), run.read_environment()
-    stats = [row["stats"] for row in run.read_metrics()]
+    rows = run.read_metrics()
+    stats, steps = [row["stats"] for row in rows], rows[-1]["global_step"] if rows else 0
     last = {metric: logged[name] for logged in stats for metric, name in LOGGED.items() if name in logged}
     dataset, pair, roles = read_purpose(run, settings)
     seed, method = int(settings.get("seed", 0)), str(settings.get("method", "?"))
-    return [
-        Record(dataset, pair, role.experiment, role.variant, seed, result, settings, last, "", run.path, environment)
-        for role in roles or [Role(BENCHMARK, method)]
-    ]
+    record = Record(
+        dataset, pair, BENCHMARK, method, seed, result, settings, last, "", run.path, environment, steps=steps
+    )
+    return [replace(record, experiment=role.experiment, variant=role.variant) for role in roles] or [record]
 
 
 def _by_sources(settings: dict[str, Any]) -> Purpose:

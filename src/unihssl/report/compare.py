@@ -176,13 +176,11 @@ def _described(record: Record) -> dict[str, Any]:
     try:
         facts = RunFacts.read(record.folder)
     except UserError:
-        unread = Verdict("doubt", "cannot be read", [])
-        return {"record": record, "steps": None, "accuracies": [], "verdict": unread, "checked": {}}
+        return {"record": record, "accuracies": [], "verdict": Verdict("doubt", "cannot be read", []), "checked": {}}
     judged = verdict(facts, baseline_beside(facts))
     judged = replace(judged, reasons=[reason_of(warning) for warning in facts.result.get("warnings", ())])
     checked = _checked(facts.check) if facts.check else {}
-    steps = facts.metrics[-1]["global_step"] if facts.metrics else None
-    return {"record": record, "steps": steps, "accuracies": accuracies(facts), "verdict": judged, "checked": checked}
+    return {"record": record, "accuracies": accuracies(facts), "verdict": judged, "checked": checked}
 
 
 def _checked(check: dict[str, Any]) -> dict[str, str]:
