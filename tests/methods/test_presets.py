@@ -252,19 +252,13 @@ def test_the_recipe_of_a_small_backbone_wins_over_the_default_preset_only(method
         assert asked == found if usual else {name: asked[name] for name in expected} == expected
 
 
-@pytest.mark.parametrize(
-    ("backbone", "preset", "has"),
-    [
-        ("small_cnn", "", True),
-        ("small_cnn", "robust", True),
-        ("small_cnn", "paper", False),
-        ("mlp", "", False),
-        ("resnet50", "", False),
-    ],
-)
-def test_small_images_have_consistency_and_strong_labeled_views_by_default(backbone, preset, has):
+@pytest.mark.parametrize("preset", ["", "robust", "paper"])
+@pytest.mark.parametrize("backbone", ["small_cnn", "mlp", "resnet50"])
+def test_consistency_and_strong_labeled_views_are_for_all_and_apart_for_small_images(backbone, preset):
     found = resolved(method="unihssl", backbone=backbone, preset=preset)
-    assert (found["lambda_consistency"], found["labeled_view"]) == ((1.0, "half_strong") if has else (0.0, "weak"))
+    is_ours = preset != "paper"
+    assert (found["lambda_consistency"], found["labeled_view"]) == ((1.0, "half_strong") if is_ours else (0.0, "weak"))
+    assert found["apart"] == (0.15 if is_ours and backbone == "small_cnn" else 0.0)
 
 
 @pytest.mark.parametrize(("preset", "method"), PRESETS + [("", method) for method in methods.available()])

@@ -96,7 +96,7 @@ def waiting(spec, out, begun):
     return [task for task in json.loads(Path(spec).read_text()) if identity(task) not in done]
 
 
-if __name__ == "__main__":
+def main():
     out, workers, limit, spec = sys.argv[1], [int(n) for n in sys.argv[2:4]], float(sys.argv[4]), sys.argv[5]
     context = mp.get_context("spawn")
     lock, processes, begun = context.Lock(), [], set()
@@ -120,3 +120,7 @@ if __name__ == "__main__":
     for process in processes:
         process.kill()
     print(*(line(json.loads(text)) for text in open(out)), f"elapsed {time.time() - begin:.0f}", sep="\n")
+
+
+if __name__ == "__main__":
+    main()
