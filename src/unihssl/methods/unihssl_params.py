@@ -122,5 +122,5 @@ PAPER: Knobs = {"apart": 0.0}  # whatever the backbone: `small_cnn` sets it
 # The default: what a search found to work (docs/recipe.md has each knob's reason and worth).
 ROBUST: Knobs = {"initial_statistics": "unlabeled", "first_half": "fold", "lambda_confusion": 1.0, "ramp_up": 1.0}
 ROBUST |= {"unlabeled_view": "strong", "labeled_view": "half_strong", "lambda_consistency": 1.0}
-ROBUST |= {"min_affinity": 0.82, "pseudo_kind": "hard", "beta": 0.5}
+ROBUST |= {"min_affinity": 0.93, "pseudo_kind": "hard", "beta": 0.5}
 ROBUST |= {"bottleneck": 1024, "lr": 1e-3, "head_lr": 10.0, "sampling": "balanced", "unlabeled_sampling": "balanced"}
