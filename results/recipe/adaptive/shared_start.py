@@ -2,12 +2,11 @@
 
     python shared_start.py OUT.jsonl WORKERS 0 SECONDS TASKS.json
 
-Tasks are those of compare.py. A data set that the catalog lacks is a folder of STAGE with a folder for each domain.
+Tasks are those of compare.py; none may set what pre-training depends on and `file_of` leaves out. A data set that the catalog lacks is a folder of STAGE with a folder for each domain.
 """
 
 import hashlib
 import os
-import runpy
 import sys
 from pathlib import Path
 

@@ -280,7 +280,8 @@ class UniHSSL(Method[UniHSSLParams]):
         robust = params.initial_statistics == "unlabeled" and params.lambda_confusion
         ways = [] if robust else [Setting("preset", "robust")]
         views = {"unlabeled_view": params.unlabeled_view, "labeled_view": params.labeled_view}
-        if settings.train == "full":  # a frozen backbone sees the test view alone, unless its views were asked for
+        # A frozen backbone sees the test view alone, unless its views were asked for; feature vectors have no views.
+        if settings.train == "full" and settings.backbone != "mlp":
             ways += [Setting(name, "weak") for name, view in views.items() if view != "weak"]
         longer = f"longer training ({Setting('epochs')}, {Setting('pretrain_epochs')})"
         another = f"or another method ({Setting('method', 'mcc+sup')})"
