@@ -21,7 +21,7 @@ import unihssl
 CLASSES, COUNT, SIDE = 10, 1200, 32
 BEFORE = {"labeled_view": "weak", "lambda_consistency": 0.0, "apart": 0.0}
 RULES = {"strong": {"min_affinity": 0.0}, "weak": {"min_affinity": 1.0}}
-RULES |= {f"{name}, before": BEFORE | knobs for name, knobs in RULES.items()} | {"mcc+sup": {"method": "mcc+sup"}}
+RULES |= {f"{name} before": BEFORE | knobs for name, knobs in RULES.items()} | {"mcc+sup": {"method": "mcc+sup"}}
 
 
 def field(folder, bright):
