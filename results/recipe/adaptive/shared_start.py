@@ -2,12 +2,14 @@
 
     python shared_start.py OUT.jsonl WORKERS 0 SECONDS TASKS.json
 
-Tasks are those of compare.py; none may set what pre-training depends on and `file_of` leaves out. A data set that the catalog lacks is a folder of STAGE with a folder for each domain.
+Tasks are those of compare.py; none may set what pre-training depends on and `file_of` leaves out. A data set that the
+catalog lacks is a folder of STAGE with a folder for each domain.
 """
 
 import hashlib
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from unihssl.data import catalog
@@ -36,8 +38,6 @@ def share_pretraining(task):
         return PRETRAINED / (hashlib.sha1(repr(what).encode()).hexdigest()[:16] + ".pt")
 
     def stages_shared(method):
-        from dataclasses import replace
-
         first, second = stages(method)
         if file_of(method).exists():
             first = replace(first, settings=replace(first.settings, epochs=0, steps=0))
