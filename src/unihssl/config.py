@@ -132,6 +132,11 @@ class Settings:
     strong_view: Literal["randaugment", "randaugment_cutout", "randaugment_imagenet", "moco"] = knob(
         "randaugment", "Strong view: timm's m10-n2, TorchSSL's with Cutout, FixMatch's for ImageNet, or MoCo-v2's."
     )
+    labeled_view: Literal["weak", "half_strong"] = knob(
+        "weak",
+        "What losses on labels see of a step's samples: weak views, or strong ones of half of them; AdaMatch sees both "
+        "views of all.",
+    )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 
     epochs: int = knob(

@@ -32,6 +32,7 @@ class Knobs(TypedDict, total=False):
     area_labeled: float
     area_unlabeled: float
     strong_view: Literal["randaugment", "randaugment_cutout", "randaugment_imagenet", "moco"]
+    labeled_view: Literal["weak", "half_strong"]
     flip: bool
     epochs: int
     steps: int
@@ -110,7 +111,6 @@ class Knobs(TypedDict, total=False):
     lambda_mixup: float
     pretrain_steps: int
     initial_statistics: Literal["labeled", "unlabeled"]
-    labeled_view: Literal["weak", "half_strong"]
     unlabeled_view: Literal["weak", "strong"]
     unlabeled_sampling: Literal["shuffle", "balanced"]
     ramp_up: float

@@ -12,14 +12,14 @@ from unihssl.data.views import Views
 VIEWS = Views(None, (0.0,) * 3, (1.0,) * 3)
 
 
-def training(count, batch, seed=0, labeled=True, vectors=True, first=100, shard=(0, 1)):
+def training(count, batch, seed=0, labeled=True, vectors=True, first=100, shard=(0, 1), **more):
     """Samples first, first + 1, ... of a larger domain; each vector holds its number, its label is number % 5."""
     total = first + count
     samples = torch.arange(total, dtype=torch.float32).view(-1, 1)
     if not vectors:
         samples = torch.randint(256, (total, 16, 16, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(9))
     labels = torch.arange(total) % 5 if labeled else None
-    return TrainingDomain(Store(samples), np.arange(first, total), VIEWS, batch, seed, labels, shard)
+    return TrainingDomain(Store(samples), np.arange(first, total), VIEWS, batch, seed, labels, shard, **more)
 
 
 def paired(labeled=50, unlabeled=30, batch=8, seed=0):
@@ -119,6 +119,28 @@ def test_a_sample_looks_the_same_however_many_processes_share_its_batch(processe
     assert sorted(row for share in shares for row in share) == sorted(whole)
     for share in shares:
         assert all(torch.equal(view, whole[row]) for row, view in share.items())
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+@pytest.mark.parametrize("batch", [8, 9])
+def test_losses_on_labels_see_strong_views_of_half_of_the_whole_batch(processes, batch):
+    seen = {}
+    for rank in range(processes):
+        domain = training(50, batch, vectors=False, shard=(rank, processes), half_strong=True)
+        samples = loaded(domain, 1, 3)
+        for row, view, weak, strong in zip(
+            samples.rows.tolist(), samples.supervised, samples.weak, samples.strong, strict=True
+        ):
+            assert not torch.equal(weak, strong)
+            seen[row] = "strong" if torch.equal(view, strong) else "weak" if torch.equal(view, weak) else "neither"
+    whole = loaded(training(50, batch), 1, 3).rows.tolist()
+    assert [seen[row] for row in whole] == ["strong"] * (batch // 2) + ["weak"] * (batch - batch // 2)
+
+
+def test_losses_on_labels_see_weak_views_by_default_and_where_there_are_no_strong_ones():
+    for domain in (training(50, 8, vectors=False), training(50, 8, half_strong=True)):
+        samples = loaded(domain, 1, 3)
+        assert torch.equal(samples.supervised, samples.weak)
 
 
 def test_rows_labels_and_samples_belong_together():

@@ -32,9 +32,8 @@ def draw(seed: int, count: int) -> Tensor:
 
 
 def batch_of(seed: int, progress: float = 0.3) -> SimpleNamespace:
-    labeled = SimpleNamespace(
-        weak=draw(seed, LABELED), strong=draw(seed + 1, LABELED), y=torch.arange(LABELED) % CLASSES
-    )
+    weak, strong = draw(seed, LABELED), draw(seed + 1, LABELED)
+    labeled = SimpleNamespace(weak=weak, supervised=weak, strong=strong, y=torch.arange(LABELED) % CLASSES)
     unlabeled = SimpleNamespace(
         weak=draw(seed + 2, UNLABELED) + 1, strong=draw(seed + 3, UNLABELED), rows=torch.arange(UNLABELED)
     )

@@ -51,7 +51,7 @@ def encoder(width: int):
 def batch_of(x: Tensor, u: Tensor, y: Tensor | None = None, step: int = 0, strong: Tensor | None = None):
     """Vectors as a step's batch, the first samples of each domain in their order."""
     labels = torch.zeros(len(x), dtype=torch.long) if y is None else y
-    labeled = SimpleNamespace(weak=x, y=labels, rows=torch.arange(len(x)))
+    labeled = SimpleNamespace(weak=x, supervised=x, y=labels, rows=torch.arange(len(x)))
     unlabeled = SimpleNamespace(weak=u, strong=u if strong is None else strong, rows=torch.arange(len(u)))
     return SimpleNamespace(labeled=labeled, all_labeled=labeled, unlabeled=unlabeled, step=torch.tensor(step))
 

@@ -59,6 +59,15 @@ def test_test_images_never_influence_training(method, tmp_path):
     assert split == json.loads((tmp_path / "after" / "split.json").read_text())
 
 
+@pytest.mark.parametrize("method", methods.available())
+def test_strong_views_of_labeled_samples_reach_every_method(method, tmp_path):
+    """AdaMatch sees both views of all of them, whatever is asked for."""
+    weak, half = (
+        state(method, (X, Y), (U, TRUTH), tmp_path / view, labeled_view=view) for view in ("weak", "half_strong")
+    )
+    assert same(weak, half) == (method == "adamatch")
+
+
 def test_training_images_do(tmp_path):
     """The two tests above could fail."""
     before = state("unihssl", (X, Y), (U, TRUTH), tmp_path / "0", test_fraction=0)

@@ -34,9 +34,11 @@ class Samples:
         views: Views | FrozenViews,
         random: Callable[[str], BatchRandom],
         labels: Tensor | None = None,
+        strong: int = 0,
     ) -> None:
-        """`random` gives the stream of a view by its name."""
+        """`random` gives the stream of a view by its name; `supervised` has so many strong views."""
         self.images, self.rows, self.views, self.random, self._labels = images, rows, views, random, labels
+        self._strong = strong
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -57,6 +59,13 @@ class Samples:
     def weak(self) -> Tensor:
         """The training view, normalised: (B, C, h, w), or vectors as they are."""
         return self.views.weak(self.images, self.random("weak"))
+
+    @property
+    def supervised(self) -> Tensor:
+        """What losses on true labels see: weak views, or strong ones of the first samples, as `labeled_view` says."""
+        if not self._strong or not self.has_strong:
+            return self.weak
+        return torch.cat([self.strong[: self._strong], self.weak[self._strong :]])
 
     @cached_property
     def crop(self) -> Tensor:
@@ -103,10 +112,12 @@ class TrainingDomain:
         device: torch.device | None = None,
         name: str = "",
         balanced: bool = False,
+        half_strong: bool = False,
     ) -> None:
         """`shard` is this process's number and how many share each batch; `device` is where steps run.
 
-        `balanced`: a pass has every class equally often, not every sample once.
+        `balanced`: a pass has every class equally often, not every sample once. `half_strong`: losses on labels see
+        strong views of half of each batch.
         """
         place = store.samples.device
         self.name = name or ("unlabeled" if labels is None else "labeled")
@@ -117,6 +128,7 @@ class TrainingDomain:
         self._classes = labels[torch.from_numpy(rows)].cpu() if balanced and labels is not None else None
         self.batch = min(batch, len(rows))
         self.batch_rows = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
+        self._strong = len(range(shard[0], self.batch // 2, shard[1])) if half_strong else 0  # of this process's rows
         is_local = self.device == place
         self._prefetcher = None if is_local else Prefetcher(store.samples, len(self.batch_rows), self.device)
         self._step, self._fetched, self._draws = (0, 0), (-1, -1, 0), 0
@@ -146,7 +158,7 @@ class TrainingDomain:
         """The batch of the step that was loaded."""
         self._fetch()
         images = self._prefetcher.images if self._prefetcher else self.store.take(self.rows[self.batch_rows])
-        return self._samples(images, self.batch_rows, lambda view: random[f"{self.name}/{view}"])
+        return self._samples(images, self.batch_rows, lambda view: random[f"{self.name}/{view}"], self._strong)
 
     def sweep(self, random: RandomStreams, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
         """Every training sample once, in order or shuffled. Every process sees the same batches, of nearly one size."""
@@ -161,9 +173,9 @@ class TrainingDomain:
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
             yield self._samples(images, rows, stream)
 
-    def _samples(self, images: Tensor, rows: Tensor, random: Callable[[str], BatchRandom]) -> Samples:
+    def _samples(self, images: Tensor, rows: Tensor, random: Callable[[str], BatchRandom], strong: int = 0) -> Samples:
         labels = None if self.labels is None else self.labels[rows]
-        return Samples(images, rows, self.views, random, labels)
+        return Samples(images, rows, self.views, random, labels, strong)
 
     def _fetch(self) -> None:
         stage, step, draws = wanted = (*self._step, self._draws)

@@ -108,7 +108,10 @@ class DomainPair:
             own_views = replace(views, least_area=areas[number])
             store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
             balanced = role == "labeled" and settings.sampling == "balanced"
-            domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced))
+            half_strong = labels is not None and settings.labeled_view == "half_strong"
+            domains.append(
+                TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced, half_strong)
+            )
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where

@@ -68,7 +68,8 @@ class FixMatch(Method[FixMatchParams]):
 
     def _logits(self, batch: PairedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Of the labeled samples, the weak and the strong views."""
-        views = {"labeled": batch.all_labeled.weak, "weak": batch.unlabeled.weak, "strong": batch.unlabeled.strong}
+        unlabeled = batch.unlabeled
+        views = {"labeled": batch.all_labeled.supervised, "weak": unlabeled.weak, "strong": unlabeled.strong}
         if self.params.batch_norm == "joint":
             _, logits = self.network.forward_views(views)
             return logits["labeled"], logits["weak"], logits["strong"]

@@ -14,7 +14,8 @@ class Oracle(Method[NoParams]):
     needs_truth = True
 
     def step(self, batch: PairedBatch) -> Losses:
-        _, logits = self.network.forward_views({"labeled": batch.labeled.weak, "unlabeled": batch.unlabeled.weak})
+        views = {"labeled": batch.labeled.supervised, "unlabeled": batch.unlabeled.supervised}
+        _, logits = self.network.forward_views(views)
         losses = Losses()
         losses.add("labeled", self.labeled_loss(logits["labeled"], batch.labeled.y))
         losses.add("unlabeled", F.cross_entropy(logits["unlabeled"], batch.unlabeled.y))

@@ -83,20 +83,10 @@ class UniHSSL(Method[UniHSSLParams]):
 
     def pretrain(self, batch: PairedBatch) -> Losses:
         """Eq. 1. The first C outputs are the C-class model; the others are not trained before stage 2."""
-        views = [self._labeled_view(batch), *([batch.target.weak] if batch.target else [])]
-        logits = self.network(torch.cat(views))[:, : self.num_classes]
+        logits = self.network(batch.all_labeled.supervised)[:, : self.num_classes]
         losses = Losses()
         losses.add("labeled", self.labeled_loss(logits, batch.all_labeled.y))
         return losses
-
-    def _labeled_view(self, batch: PairedBatch) -> Tensor:
-        """What the labeled losses see (B, ...): with `half_strong` strong views of the first half, which is random."""
-        labeled = batch.labeled
-        if self.params.labeled_view == "weak" or not labeled.has_strong:
-            return labeled.weak
-        half = range(batch.data.labeled.batch // 2)  # of the whole batch, of which each process has every n-th sample
-        strong = len(half[self.processes.rank :: self.processes.count])
-        return torch.cat([labeled.strong[:strong], labeled.weak[strong:]])
 
     def begin_adapt(self, data: PairedData) -> None:
         """Eqs. 2-3: initial pseudo-labels in the unlabeled half, and the start of that half of the head."""
@@ -172,7 +162,7 @@ class UniHSSL(Method[UniHSSLParams]):
         p, labeled, unlabeled, gather = self.params, batch.labeled, batch.unlabeled, self.processes.gather
         target = batch.target  # true labels of the unlabeled domain, if there are any
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
-        views = {"labeled": self._labeled_view(batch), "weak": unlabeled.weak}
+        views = {"labeled": labeled.supervised, "weak": unlabeled.weak}
         # Weak views make the pseudo-labels; these views learn from them.
         student = "strong" if p.unlabeled_view == "strong" and unlabeled.has_strong else "weak"
         if mix:
@@ -279,7 +269,7 @@ class UniHSSL(Method[UniHSSLParams]):
     def advice(cls, settings: Settings, params: UniHSSLParams) -> str:
         robust = params.initial_statistics == "unlabeled" and params.lambda_confusion
         ways = [] if robust else [Setting("preset", "robust")]
-        views = {"unlabeled_view": params.unlabeled_view, "labeled_view": params.labeled_view}
+        views = {"unlabeled_view": params.unlabeled_view, "labeled_view": settings.labeled_view}
         # A frozen backbone sees the test view alone, unless its views were asked for; feature vectors have no views.
         if settings.train == "full" and settings.backbone != "mlp":
             ways += [Setting(name, "weak") for name, view in views.items() if view != "weak"]

@@ -30,10 +30,6 @@ class UniHSSLParams:
         "labeled",
         "BatchNorm statistics for the initial pseudo-labels: the labeled domain's, or the unlabeled one's (AdaBN).",
     )
-    labeled_view: Literal["weak", "half_strong"] = knob(
-        "weak",
-        "What all losses but mixup see of labeled samples: weak views, or strong ones of half of a step's samples.",
-    )
     unlabeled_view: Literal["weak", "strong"] = knob(
         "weak",
         "What the losses but prototype alignment see of unlabeled samples; pseudo-labels and "
