@@ -7,8 +7,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from unihssl.cli.options import as_options
 from unihssl.config import Settings
 from unihssl.data.batch_random import RandomStreams
+from unihssl.errors import worded
 from unihssl.methods import adamatch, freematch
 from unihssl.methods.base import Task
 
@@ -151,3 +153,12 @@ def test_freematch_without_a_counted_sample_is_not_unfair():
     loss = freematch.fairness_loss(logits, torch.zeros(4, dtype=torch.bool), third, third)
     loss.backward()
     assert loss == 0 and logits.grad.isfinite().all()
+
+
+def test_adamatch_says_that_it_sees_both_views_of_labeled_samples_anyway():
+    method = make(adamatch.AdaMatch)
+    assert not method.notes()
+    method.settings = Settings(labeled_view="half_strong")
+    assert [worded(note, as_options) for note in method.notes()] == [
+        "--set labeled_view=half_strong does nothing here: adamatch sees both views of every sample"
+    ]

@@ -34,7 +34,7 @@ def share_pretraining(task):
     def file_of(method):
         s, p = method.settings, method.params
         what = [task["dataset"], task["pair"], s.seed, s.lr, s.head_lr, s.max_steps, s.sampling, s.image_size, s.split]
-        what += [getattr(p, name) for name in BY_PRETRAINING]
+        what += [(vars(s) | vars(p))[name] for name in BY_PRETRAINING]  # `labeled_view` was one of p's until 0a14d6cb
         return PRETRAINED / (hashlib.sha1(repr(what).encode()).hexdigest()[:16] + ".pt")
 
     def stages_shared(method):

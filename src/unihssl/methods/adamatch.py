@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from unihssl.config import knob
 from unihssl.data.batches import PairedBatch
+from unihssl.errors import Setting
 from unihssl.losses import trusted_cross_entropy
 from unihssl.methods.base import Losses, MakeEncoder, Method
 from unihssl.methods.batch_norm_stats import keep_running_statistics
@@ -36,6 +37,11 @@ class AdaMatch(Method[AdaMatchParams]):
 
     def setup(self, make_encoder: MakeEncoder) -> None:
         self.ema = EMA(self.network, self.params.ema) if self.params.ema else None
+
+    def notes(self) -> list[str]:
+        if self.settings.labeled_view == "weak":
+            return []
+        return [f"{Setting('labeled_view', 'half_strong')} does nothing here: adamatch sees both views of every sample"]
 
     @classmethod
     def build_network(cls, make_encoder: MakeEncoder, num_classes: int, params: AdaMatchParams) -> nn.Module:
