@@ -26,7 +26,7 @@ from unihssl.methods.recipe import BACKBONE_KNOBS
 # often.
 OURS = {"lr": 1e-3, "head_lr": 10.0, "bottleneck": 1024, "weak_view": "crop", "lr_schedule": "cosine"}
 OURS |= {"batch_size": 32, "sampling": "balanced"}
-STRONG = OURS | {"labeled_view": "half_strong"}  # and its views of labeled samples; AdaMatch has those of its own
+STRONG = OURS | {"labeled_view": "half_strong"}  # AdaMatch has strong views of its own
 # Without all losses that use pseudo-labels; unlabeled samples are still drawn by them.
 WITHOUT_PARTS = {"lambda_pl": 0.0, "lambda_mixup": 0.0, "lambda_pa": 0.0, "lambda_consistency": 0.0}
 # The paper's length, whatever the schedule.

@@ -134,8 +134,7 @@ class Settings:
     )
     labeled_view: Literal["weak", "half_strong"] = knob(
         "weak",
-        "What losses on labels see of a step's samples: weak views, or strong ones of half of them; AdaMatch sees both "
-        "views of all.",
+        "Views of labeled samples to train on: weak ones, or strong ones of half of each step's samples.",
     )
     flip: bool = knob(True, "Flip training images left-right at random. Turn off where it changes the class.")
 

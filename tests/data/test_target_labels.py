@@ -7,8 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import unihssl
+from colour_domains import colour_images
 from unihssl.config import Settings
 from unihssl.data.batches import PairedData
 from unihssl.data.domain import Domain
@@ -158,8 +160,6 @@ def pair_of(vector_arrays, labels: dict, **knobs) -> DomainPair:
 
 
 def training(pair: DomainPair, shard: tuple[int, int] = (0, 1), **knobs) -> PairedData:
-    import torch
-
     return pair.training_data(Views(None, (), ()), Settings(**knobs), torch.device("cpu"), shard)[0]
 
 
@@ -175,6 +175,19 @@ def test_fewer_than_32_labels_have_less_than_their_share(vector_arrays, labels, 
     data = training(pair, (0, processes), batch_size=16)
     data.load(0, 0, 0.0)
     assert len(data.batch().target) * processes == batch
+
+
+def test_samples_with_target_labels_keep_weak_views():
+    (x, y), (u, _) = colour_images(8, 0, seed=0), colour_images(12, 60, seed=1)
+    settings = Settings(labeled_view="half_strong", batch_size=8, test_fraction=0, cache="none")
+    sources = read_domains((x, y), u, settings, dict.fromkeys(range(6), y[0]))
+    pair = load_pair(*sources, settings, None, lambda name: lambda *_: None)
+    views = Views(None, (0.0,) * 3, (1.0,) * 3)
+    data = pair.training_data(views, settings, torch.device("cpu"), (0, 1))[0]
+    data.load(0, 0, 0.0)
+    batch = data.batch()
+    assert torch.equal(batch.all_labeled.supervised, torch.cat([batch.labeled.supervised, batch.target.weak]))
+    assert torch.equal(batch.labeled.supervised, torch.cat([batch.labeled.strong[:4], batch.labeled.weak[4:]]))
 
 
 def test_batches_of_few_labels_repeat_them_in_shuffled_orders(vector_arrays):

@@ -48,10 +48,18 @@ def encoder(width: int):
     return lambda: (nn.Identity(), width)
 
 
-def batch_of(x: Tensor, u: Tensor, y: Tensor | None = None, step: int = 0, strong: Tensor | None = None):
-    """Vectors as a step's batch, the first samples of each domain in their order."""
+def batch_of(
+    x: Tensor,
+    u: Tensor,
+    y: Tensor | None = None,
+    step: int = 0,
+    strong: Tensor | None = None,
+    weak: Tensor | None = None,
+):
+    """Vectors as a step's batch, the first samples of each domain in their order; `weak` are views of labeled ones."""
     labels = torch.zeros(len(x), dtype=torch.long) if y is None else y
-    labeled = SimpleNamespace(weak=x, supervised=x, y=labels, rows=torch.arange(len(x)))
+    weak = torch.full_like(x, torch.nan) if weak is None else weak
+    labeled = SimpleNamespace(weak=weak, supervised=x, y=labels, rows=torch.arange(len(x)))
     unlabeled = SimpleNamespace(weak=u, strong=u if strong is None else strong, rows=torch.arange(len(u)))
     return SimpleNamespace(labeled=labeled, all_labeled=labeled, unlabeled=unlabeled, step=torch.tensor(step))
 
@@ -378,9 +386,9 @@ def test_a_simmatch_step_against_section_5(threshold):
     method = make_simmatch(threshold=threshold, align=False, teacher_ema=0.5, temperature=0.2, smoothing=0.7)
     for parameter in method.teacher.parameters():
         parameter.data += 0.1 * torch.randn_like(parameter)  # the teacher is another network
-    x, weak, strong = (draw(i, n, 6, scale=1.0).float() for i, n in enumerate((5, 8, 8)))
+    x, weak, strong, x_weak = (draw(i, n, 6, scale=1.0).float() for i, n in enumerate((5, 8, 8, 5)))
     y = torch.tensor([0, 1, 2, 0, 1])
-    first = method.step(batch_of(x, weak, y, strong=strong))
+    first = method.step(batch_of(x, weak, y, strong=strong, weak=x_weak))
     network, projector = method.teacher.network
 
     def unit(projector: nn.Module, x: Tensor) -> Tensor:
@@ -391,12 +399,12 @@ def test_a_simmatch_step_against_section_5(threshold):
     student = method.network.head(strong).log_softmax(1)
     close(first.terms["pseudo"], -(p * student).sum(1)[trusted].sum() / 8)  # the bank is not full: p as it is
     assert first.terms["instance"] == 0
-    keys = unit(projector, x)
+    keys = unit(projector, x_weak)
     method.after_step()
     assert torch.allclose(method.bank, keys) and method.bank_labels.tolist() == y.tolist()
 
     network, projector = method.teacher.network  # after its update
-    second = method.step(batch_of(x, weak, y, strong=strong))
+    second = method.step(batch_of(x, weak, y, strong=strong, weak=x_weak))
     p = network.head(weak).softmax(1)
     w = (unit(projector, weak) @ keys.T / 0.2).softmax(1)
     s = (unit(method.projector, strong) @ keys.T / 0.2).log_softmax(1)

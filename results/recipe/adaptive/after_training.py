@@ -99,8 +99,8 @@ def look(model, pair):
 
 
 def train_and_look(task):
-    compare_train = shared_start.train_shared
-    row = compare_train(task)
+    looked.clear()  # a run that failed may have left something
+    row = shared_start.train_shared(task)
     return row | {"after": looked.pop("after")}
 
 

@@ -34,11 +34,11 @@ class Samples:
         views: Views | FrozenViews,
         random: Callable[[str], BatchRandom],
         labels: Tensor | None = None,
-        strong: int = 0,
+        strong_count: int = 0,
     ) -> None:
-        """`random` gives the stream of a view by its name; `supervised` has so many strong views."""
+        """`random` gives the stream of a view by its name; `strong_count` of the `supervised` views are strong."""
         self.images, self.rows, self.views, self.random, self._labels = images, rows, views, random, labels
-        self._strong = strong
+        self._strong_count = strong_count
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -62,10 +62,10 @@ class Samples:
 
     @property
     def supervised(self) -> Tensor:
-        """What losses on true labels see: weak views, or strong ones of the first samples, as `labeled_view` says."""
-        if not self._strong or not self.has_strong:
+        """What is trained with true labels: weak views, or strong ones of the first samples, as `labeled_view` says."""
+        if not self._strong_count or not self.has_strong:
             return self.weak
-        return torch.cat([self.strong[: self._strong], self.weak[self._strong :]])
+        return torch.cat([self.strong[: self._strong_count], self.weak[self._strong_count :]])
 
     @cached_property
     def crop(self) -> Tensor:
@@ -116,8 +116,8 @@ class TrainingDomain:
     ) -> None:
         """`shard` is this process's number and how many share each batch; `device` is where steps run.
 
-        `balanced`: a pass has every class equally often, not every sample once. `half_strong`: losses on labels see
-        strong views of half of each batch.
+        `balanced`: a pass has every class equally often, not every sample once. `half_strong`: half of each batch
+        is trained in strong views.
         """
         place = store.samples.device
         self.name = name or ("unlabeled" if labels is None else "labeled")
@@ -128,7 +128,7 @@ class TrainingDomain:
         self._classes = labels[torch.from_numpy(rows)].cpu() if balanced and labels is not None else None
         self.batch = min(batch, len(rows))
         self.batch_rows = torch.zeros(len(range(shard[0], self.batch, shard[1])), dtype=torch.int64, device=self.device)
-        self._strong = len(range(shard[0], self.batch // 2, shard[1])) if half_strong else 0  # of this process's rows
+        self._strong_count = len(range(shard[0], self.batch // 2, shard[1])) if half_strong else 0  # in this process
         is_local = self.device == place
         self._prefetcher = None if is_local else Prefetcher(store.samples, len(self.batch_rows), self.device)
         self._step, self._fetched, self._draws = (0, 0), (-1, -1, 0), 0
@@ -158,7 +158,7 @@ class TrainingDomain:
         """The batch of the step that was loaded."""
         self._fetch()
         images = self._prefetcher.images if self._prefetcher else self.store.take(self.rows[self.batch_rows])
-        return self._samples(images, self.batch_rows, lambda view: random[f"{self.name}/{view}"], self._strong)
+        return self._samples(images, self.batch_rows, lambda view: random[f"{self.name}/{view}"], self._strong_count)
 
     def sweep(self, random: RandomStreams, batch: int = 256, *, shuffled: bool = False) -> Iterator[Samples]:
         """Every training sample once, in order or shuffled. Every process sees the same batches, of nearly one size."""
@@ -173,9 +173,11 @@ class TrainingDomain:
             images = self.store.take(self.rows[rows.to(self.rows.device)]).to(self.device)
             yield self._samples(images, rows, stream)
 
-    def _samples(self, images: Tensor, rows: Tensor, random: Callable[[str], BatchRandom], strong: int = 0) -> Samples:
+    def _samples(
+        self, images: Tensor, rows: Tensor, random: Callable[[str], BatchRandom], strong_count: int = 0
+    ) -> Samples:
         labels = None if self.labels is None else self.labels[rows]
-        return Samples(images, rows, self.views, random, labels, strong)
+        return Samples(images, rows, self.views, random, labels, strong_count)
 
     def _fetch(self) -> None:
         stage, step, draws = wanted = (*self._step, self._draws)

@@ -107,11 +107,11 @@ class DomainPair:
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
             store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
-            balanced = role == "labeled" and settings.sampling == "balanced"
-            half_strong = labels is not None and settings.labeled_view == "half_strong"
-            domains.append(
-                TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, balanced, half_strong)
-            )
+            own = {
+                "balanced": role == "labeled" and settings.sampling == "balanced",
+                "half_strong": labels is not None and settings.labeled_view == "half_strong",
+            }
+            domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, **own))
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where
