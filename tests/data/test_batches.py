@@ -129,7 +129,7 @@ def test_losses_on_labels_see_strong_views_of_half_of_the_whole_batch(processes,
         domain = training(50, batch, vectors=False, shard=(rank, processes), half_strong=True)
         samples = loaded(domain, 1, 3)
         for row, view, weak, strong in zip(
-            samples.rows.tolist(), samples.supervised, samples.weak, samples.strong, strict=True
+            samples.rows.tolist(), samples.labeled_view, samples.weak, samples.strong, strict=True
         ):
             assert not torch.equal(weak, strong)
             seen[row] = "strong" if torch.equal(view, strong) else "weak" if torch.equal(view, weak) else "neither"
@@ -140,7 +140,7 @@ def test_losses_on_labels_see_strong_views_of_half_of_the_whole_batch(processes,
 def test_losses_on_labels_see_weak_views_by_default_and_where_there_are_no_strong_ones():
     for domain in (training(50, 8, vectors=False), training(50, 8, half_strong=True)):
         samples = loaded(domain, 1, 3)
-        assert torch.equal(samples.supervised, samples.weak)
+        assert torch.equal(samples.labeled_view, samples.weak)
 
 
 def test_rows_labels_and_samples_belong_together():

@@ -186,8 +186,8 @@ def test_samples_with_target_labels_keep_weak_views():
     data = pair.training_data(views, settings, torch.device("cpu"), (0, 1))[0]
     data.load(0, 0, 0.0)
     batch = data.batch()
-    assert torch.equal(batch.all_labeled.supervised, torch.cat([batch.labeled.supervised, batch.target.weak]))
-    assert torch.equal(batch.labeled.supervised, torch.cat([batch.labeled.strong[:4], batch.labeled.weak[4:]]))
+    assert torch.equal(batch.all_labeled.labeled_view, torch.cat([batch.labeled.labeled_view, batch.target.weak]))
+    assert torch.equal(batch.labeled.labeled_view, torch.cat([batch.labeled.strong[:4], batch.labeled.weak[4:]]))
 
 
 def test_batches_of_few_labels_repeat_them_in_shuffled_orders(vector_arrays):

@@ -35,7 +35,7 @@ def draw(seed: int, count: int) -> Tensor:
 
 def batch_of(seed: int, progress: float = 0.3) -> SimpleNamespace:
     weak, strong = draw(seed, LABELED), draw(seed + 1, LABELED)
-    labeled = SimpleNamespace(weak=weak, supervised=weak, strong=strong, y=torch.arange(LABELED) % CLASSES)
+    labeled = SimpleNamespace(weak=weak, labeled_view=weak, strong=strong, y=torch.arange(LABELED) % CLASSES)
     unlabeled = SimpleNamespace(
         weak=draw(seed + 2, UNLABELED) + 1, strong=draw(seed + 3, UNLABELED), rows=torch.arange(UNLABELED)
     )

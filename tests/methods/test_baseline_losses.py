@@ -59,7 +59,7 @@ def batch_of(
     """Vectors as a step's batch, the first samples of each domain in their order; `weak` are views of labeled ones."""
     labels = torch.zeros(len(x), dtype=torch.long) if y is None else y
     weak = torch.full_like(x, torch.nan) if weak is None else weak
-    labeled = SimpleNamespace(weak=weak, supervised=x, y=labels, rows=torch.arange(len(x)))
+    labeled = SimpleNamespace(weak=weak, labeled_view=x, y=labels, rows=torch.arange(len(x)))
     unlabeled = SimpleNamespace(weak=u, strong=u if strong is None else strong, rows=torch.arange(len(u)))
     return SimpleNamespace(labeled=labeled, all_labeled=labeled, unlabeled=unlabeled, step=torch.tensor(step))
 

@@ -36,7 +36,7 @@ class Samples:
         labels: Tensor | None = None,
         strong_count: int = 0,
     ) -> None:
-        """`random` gives the stream of a view by its name; `strong_count` of the `supervised` views are strong."""
+        """`random` gives the stream of a view by its name; `strong_count` of the views in `labeled_view` are strong."""
         self.images, self.rows, self.views, self.random, self._labels = images, rows, views, random, labels
         self._strong_count = strong_count
 
@@ -60,9 +60,9 @@ class Samples:
         """The training view, normalised: (B, C, h, w), or vectors as they are."""
         return self.views.weak(self.images, self.random("weak"))
 
-    @property
-    def supervised(self) -> Tensor:
-        """What is trained with true labels: weak views, or strong ones of the first samples, as `labeled_view` says."""
+    @cached_property
+    def labeled_view(self) -> Tensor:
+        """What is trained with true labels: weak views, or strong ones of the first samples, as that setting says."""
         if not self._strong_count or not self.has_strong:
             return self.weak
         return torch.cat([self.strong[: self._strong_count], self.weak[self._strong_count :]])

@@ -30,7 +30,7 @@ class AdaBN(Method[NoParams]):
 
     def step(self, batch: PairedBatch) -> Losses:
         losses, labeled = Losses(), batch.all_labeled
-        losses.add("labeled", self.labeled_loss(self.network["supervised"](labeled.supervised), labeled.y))
+        losses.add("labeled", self.labeled_loss(self.network["supervised"](labeled.labeled_view), labeled.y))
         return losses
 
     def finish(self, data: PairedData) -> None:

@@ -64,7 +64,7 @@ class BiAdapt(Method[BiAdaptParams]):
 
     def adapt(self, batch: PairedBatch) -> Losses:
         """Stage 1: labeled cross-entropy, and features of both domains drawn together."""
-        views = {"labeled": batch.all_labeled.supervised, "unlabeled": batch.unlabeled.weak}
+        views = {"labeled": batch.all_labeled.labeled_view, "unlabeled": batch.unlabeled.weak}
         features, logits = self.labeler.forward_views(views, joint=False)
         losses = Losses()
         losses.add("labeled", self.labeled_loss(logits["labeled"], batch.all_labeled.y))
@@ -87,7 +87,7 @@ class BiAdapt(Method[BiAdaptParams]):
 
     def come_back(self, batch: PairedBatch) -> Losses:
         """Stage 2: labeled cross-entropy, and stage 1's labels weighted by class and by the student's belief."""
-        labeled = self.network(batch.all_labeled.supervised)
+        labeled = self.network(batch.all_labeled.labeled_view)
         with keep_running_statistics(self.network):
             unlabeled = self.network(batch.unlabeled.weak)
         targets = self.soft_labels[batch.unlabeled.rows]

@@ -60,7 +60,7 @@ class CDAN(Method[CDANParams]):
         return Classifier(*make_encoder(), num_classes, params.bottleneck, params.bottleneck_kind)
 
     def step(self, batch: PairedBatch) -> Losses:
-        p, views = self.params, {"labeled": batch.all_labeled.supervised, "unlabeled": batch.unlabeled.weak}
+        p, views = self.params, {"labeled": batch.all_labeled.labeled_view, "unlabeled": batch.unlabeled.weak}
         features, logits = self.network.forward_views(views, joint=p.batch_norm == "joint")
         labeled_loss = self.labeled_loss(logits["labeled"], batch.all_labeled.y)
         for part in (features, logits):  # target labels are not of the labeled domain

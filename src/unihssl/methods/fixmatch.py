@@ -69,7 +69,7 @@ class FixMatch(Method[FixMatchParams]):
     def _logits(self, batch: PairedBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Of the labeled samples, the weak and the strong views."""
         unlabeled = batch.unlabeled
-        views = {"labeled": batch.all_labeled.supervised, "weak": unlabeled.weak, "strong": unlabeled.strong}
+        views = {"labeled": batch.all_labeled.labeled_view, "weak": unlabeled.weak, "strong": unlabeled.strong}
         if self.params.batch_norm == "joint":
             _, logits = self.network.forward_views(views)
             return logits["labeled"], logits["weak"], logits["strong"]

@@ -45,7 +45,7 @@ class MCC(Method[MCCParams]):
 
     def step(self, batch: PairedBatch) -> Losses:
         labeled = batch.all_labeled
-        _, logits = self.network.forward_views({"labeled": labeled.supervised, "unlabeled": batch.unlabeled.weak})
+        _, logits = self.network.forward_views({"labeled": labeled.labeled_view, "unlabeled": batch.unlabeled.weak})
         confusion = class_confusion(self.processes.gather(logits["unlabeled"]), self.params.temperature)
         losses = Losses()
         losses.add("labeled", self.labeled_loss(logits["labeled"], labeled.y))

@@ -14,7 +14,7 @@ class Oracle(Method[NoParams]):
     needs_truth = True
 
     def step(self, batch: PairedBatch) -> Losses:
-        views = {"labeled": batch.labeled.supervised, "unlabeled": batch.unlabeled.supervised}
+        views = {"labeled": batch.labeled.labeled_view, "unlabeled": batch.unlabeled.labeled_view}
         _, logits = self.network.forward_views(views)
         losses = Losses()
         losses.add("labeled", self.labeled_loss(logits["labeled"], batch.labeled.y))

@@ -63,7 +63,7 @@ class SimMatch(Method[SimMatchParams]):
 
     def step(self, batch: PairedBatch) -> Losses:
         p, labeled, unlabeled = self.params, batch.all_labeled, batch.unlabeled
-        student_views = {"labeled": labeled.supervised, "strong": unlabeled.strong}
+        student_views = {"labeled": labeled.labeled_view, "strong": unlabeled.strong}
         student, logits = self._embed(self.network, self.projector, student_views)
         with torch.no_grad():
             teacher_views = {"labeled": labeled.weak, "weak": unlabeled.weak}

@@ -15,5 +15,5 @@ class Supervised(Method[NoParams]):
 
     def step(self, batch: PairedBatch) -> Losses:
         losses = Losses()
-        losses.add("labeled", self.labeled_loss(self.network(batch.all_labeled.supervised), batch.all_labeled.y))
+        losses.add("labeled", self.labeled_loss(self.network(batch.all_labeled.labeled_view), batch.all_labeled.y))
         return losses

@@ -83,7 +83,7 @@ class UniHSSL(Method[UniHSSLParams]):
 
     def pretrain(self, batch: PairedBatch) -> Losses:
         """Eq. 1. The first C outputs are the C-class model; the others are not trained before stage 2."""
-        logits = self.network(batch.all_labeled.supervised)[:, : self.num_classes]
+        logits = self.network(batch.all_labeled.labeled_view)[:, : self.num_classes]
         losses = Losses()
         losses.add("labeled", self.labeled_loss(logits, batch.all_labeled.y))
         return losses
@@ -162,7 +162,7 @@ class UniHSSL(Method[UniHSSLParams]):
         p, labeled, unlabeled, gather = self.params, batch.labeled, batch.unlabeled, self.processes.gather
         target = batch.target  # true labels of the unlabeled domain, if there are any
         mix = draw_mixing(batch, p.alpha, p.mixup_schedule, p.mixup_draw) if p.lambda_mixup else None
-        views = {"labeled": labeled.supervised, "weak": unlabeled.weak}
+        views = {"labeled": labeled.labeled_view, "weak": unlabeled.weak}
         # Weak views make the pseudo-labels; these views learn from them.
         student = "strong" if p.unlabeled_view == "strong" and unlabeled.has_strong else "weak"
         if mix:
