@@ -107,11 +107,20 @@ class DomainPair:
             seed = seed_for("domain", settings.seed, 1 + number)
             own_views = replace(views, least_area=areas[number])
             store, seen = freeze(role, stores[number], own_views) if freeze else (stores[number], own_views)
-            own = {
-                "balanced": role == "labeled" and settings.sampling == "balanced",
-                "half_strong": labels is not None and settings.labeled_view == "half_strong",
-            }
-            domains.append(TrainingDomain(store, train, seen, batch, seed, labels, shard, device, role, **own))
+            domain = TrainingDomain(
+                store,
+                train,
+                seen,
+                batch,
+                seed,
+                labels,
+                shard,
+                device,
+                role,
+                balanced=role == "labeled" and settings.sampling == "balanced",
+                half_strong=labels is not None and settings.labeled_view == "half_strong",
+            )
+            domains.append(domain)
         labeled, unlabeled = domains
         target = self._target(unlabeled, settings, labeled.batch)
         return PairedData(labeled, unlabeled, settings.seed, target), where
